@@ -1,0 +1,5 @@
+//! The HTTP contract that both programs share: requests, chunks, usage, timings, error bodies and
+//! the server-sent-events framing. Pure data: no I/O, no clock, nothing of ours is imported.
+
+pub mod sse;
+pub mod usage;

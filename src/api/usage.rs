@@ -1,0 +1,62 @@
+//! What a server says of the work that it did: token counts and its own timings.
+
+use serde::{Deserialize, Serialize};
+
+/// OpenAI's `usage` object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the rendered prompt, cached ones included.
+    pub prompt_tokens: u64,
+    /// Tokens generated, the end-of-generation token not included.
+    pub completion_tokens: u64,
+    /// The sum of the two.
+    pub total_tokens: u64,
+    /// How many of the prompt's tokens were not computed again.
+    pub prompt_tokens_details: PromptTokensDetails,
+}
+
+impl Usage {
+    /// The usage of one request.
+    pub fn new(prompt_tokens: u64, cached_tokens: u64, completion_tokens: u64) -> Self {
+        Self {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens: prompt_tokens + completion_tokens,
+            prompt_tokens_details: PromptTokensDetails { cached_tokens },
+        }
+    }
+}
+
+/// OpenAI's `usage.prompt_tokens_details`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptTokensDetails {
+    /// Prompt tokens that came from a cache; 0 unless a prompt cache was asked for.
+    pub cached_tokens: u64,
+}
+
+/// A server's own account of one request, under llama-server's names, with `queue_ms` added.
+///
+/// Durations are milliseconds of a monotonic clock; rates are tokens per second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Prompt tokens taken from the cache.
+    pub cache_n: u64,
+    /// Prompt tokens computed.
+    pub prompt_n: u64,
+    /// Time for them, the first output token's sampling included.
+    pub prompt_ms: f64,
+    /// `prompt_ms / prompt_n`.
+    pub prompt_per_token_ms: f64,
+    /// `prompt_n` per second.
+    pub prompt_per_second: f64,
+    /// Tokens generated.
+    pub predicted_n: u64,
+    /// Time from the first output token to the last.
+    pub predicted_ms: f64,
+    /// `predicted_ms / predicted_n`.
+    pub predicted_per_token_ms: f64,
+    /// `predicted_n` per second.
+    pub predicted_per_second: f64,
+    /// Time between the request's arrival in the queue and its start in the slot.
+    pub queue_ms: f64,
+}

@@ -1,0 +1,7 @@
+//! The harness: it drives the world. Configs become a plan, a plan becomes levels, levels become
+//! results files.
+//!
+//! It knows no engine by name (`configs/engines.toml` does) and meets every server on a socket.
+
+pub mod cli;
+pub mod cmd;

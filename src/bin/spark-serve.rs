@@ -1,0 +1,3 @@
+//! `spark-serve`: parse, load, bind, serve.
+
+fn main() {}

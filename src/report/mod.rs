@@ -1,0 +1,1 @@
+//! What people look at: pure functions of results files. No number reaches a reader by another road.

@@ -1,0 +1,3 @@
+//! Files: what a run leaves behind, and everything that reads it.
+
+pub mod record;

@@ -1,0 +1,291 @@
+//! One level: its summary, hardware, flags and requests.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::{Hardware, RequestRecord};
+
+/// One level of the ladder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// The figures.
+    pub summary: Summary,
+    /// What the machine did meanwhile.
+    #[serde(default)]
+    pub hardware: Option<Hardware>,
+    /// Why the figures should not be believed as they stand.
+    #[serde(default)]
+    pub flags: Vec<Flag>,
+    /// The worst of the flags.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// Every request, warm-up included.
+    pub requests: Vec<RequestRecord>,
+}
+
+/// The figures of one level. Names without a unit are seconds or counts.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Requests in flight in steady state (closed loop); the most in flight (open loop).
+    pub concurrency: u32,
+    /// Measured requests: ok + failed, without the cancelled.
+    pub n: u64,
+    /// Measured requests that ended as they should.
+    pub n_ok: u64,
+    /// Measured requests that did not.
+    #[serde(default)]
+    pub n_err: u64,
+    /// Requests that the harness itself stopped.
+    #[serde(default)]
+    pub n_cancelled: u64,
+    /// Warm-up requests, in no figure.
+    #[serde(default)]
+    pub n_warmup: u64,
+    /// Failures by class.
+    #[serde(default)]
+    pub errors: BTreeMap<String, u64>,
+    /// First measured send → last end.
+    pub wall_s: f64,
+    /// Σ output tokens of ok requests / `wall_s`: the lesson's figure.
+    pub throughput_tps: Option<f64>,
+    /// Tokens delivered while c requests were in flight / that time.
+    #[serde(default)]
+    pub steady_tps: Option<f64>,
+    /// Start of the steady window, since the level's start.
+    #[serde(default)]
+    pub steady_t0_s: Option<f64>,
+    /// Its end.
+    #[serde(default)]
+    pub steady_t1_s: Option<f64>,
+    /// Mean in flight ÷ c in the steady window.
+    #[serde(default)]
+    pub occupancy: Option<f64>,
+    /// (W(c) − W(1)) / ((c − 1)·W(1)): 1 is one at a time, 0 perfectly parallel.
+    #[serde(default)]
+    pub serialness: Option<f64>,
+    /// Share of ok requests with a gap over the stutter threshold.
+    #[serde(default)]
+    pub stutter_share: Option<f64>,
+    /// `staggered`, `simultaneous`, `open_poisson`, `open_constant`.
+    #[serde(default)]
+    pub start_mode: String,
+    /// What the effective sample sizes rest on: `serialness` or `autocorrelation`.
+    #[serde(default)]
+    pub n_eff_source: String,
+    /// Why the level ended: `n_ok`, `max_attempts`, `max_duration`, `max_cost`, `interrupted`.
+    #[serde(default)]
+    pub ended_by: String,
+    /// Tokens of ok requests: Σ prompt.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// Tokens of ok requests: Σ output.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// Tokens of ok requests: Σ cached.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// TTFT with failures as infinite.
+    #[serde(default)]
+    pub ttft_all: Option<PercentilesAll>,
+    /// End-to-end latency with failures as infinite.
+    #[serde(default)]
+    pub e2e_all: Option<PercentilesAll>,
+    /// `ttft_p50`, `ttft_p90`, … for each metric, as flat keys.
+    #[serde(flatten)]
+    pub metrics: MetricTable,
+}
+
+/// The metrics of a level by name: `ttft`, `ttft_answer`, `e2e`, `last_token`, `decode_tps`,
+/// `tpot`, `gap`, `max_gap`, `queue`, `prefill`.
+///
+/// On disk each is spread over flat keys: `ttft_p50`, `ttft_p50_ci`, and so on.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MetricTable(pub BTreeMap<String, MetricStats>);
+
+/// What is said of one metric over the ok requests of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct MetricStats {
+    /// Percentiles by linear interpolation; p99 is null under 100 samples.
+    pub p50: Option<f64>,
+    /// See `p50`.
+    pub p90: Option<f64>,
+    /// See `p50`.
+    pub p95: Option<f64>,
+    /// See `p50`.
+    pub p99: Option<f64>,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// Samples.
+    pub n: u64,
+    /// Independent samples that they are worth.
+    pub n_eff: Option<f64>,
+    /// 95 % interval of the median: `[low, high]`, null for an end that does not exist.
+    pub p50_ci: Option<[Option<f64>; 2]>,
+    /// The same for p90.
+    pub p90_ci: Option<[Option<f64>; 2]>,
+    /// The same for p99.
+    pub p99_ci: Option<[Option<f64>; 2]>,
+}
+
+impl Summary {
+    /// The figures of one metric, if the level has them.
+    pub fn metric(&self, name: &str) -> Option<&MetricStats> {
+        self.metrics.0.get(name)
+    }
+}
+
+/// Names of the metrics that are spread over a summary's flat keys.
+pub const METRICS: [&str; 10] = [
+    "ttft",
+    "ttft_answer",
+    "e2e",
+    "last_token",
+    "decode_tps",
+    "tpot",
+    "gap",
+    "max_gap",
+    "queue",
+    "prefill",
+];
+
+impl Serialize for MetricTable {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(None)?;
+        for (name, stats) in &self.0 {
+            let floats = [
+                ("p50", stats.p50),
+                ("p90", stats.p90),
+                ("p95", stats.p95),
+                ("p99", stats.p99),
+                ("mean", stats.mean),
+                ("min", stats.min),
+                ("max", stats.max),
+            ];
+            for (key, value) in floats {
+                map.serialize_entry(&format!("{name}_{key}"), &value)?;
+            }
+            map.serialize_entry(&format!("{name}_n"), &stats.n)?;
+            map.serialize_entry(&format!("{name}_n_eff"), &stats.n_eff)?;
+            let intervals =
+                [("p50_ci", stats.p50_ci), ("p90_ci", stats.p90_ci), ("p99_ci", stats.p99_ci)];
+            for (key, value) in intervals {
+                map.serialize_entry(&format!("{name}_{key}"), &value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricTable {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let flat = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+        let mut table = BTreeMap::new();
+        for name in METRICS {
+            let value = |key: &str| flat.get(&format!("{name}_{key}"));
+            let float = |key: &str| value(key).and_then(serde_json::Value::as_f64);
+            let interval = |key: &str| {
+                let ends = value(key)?.as_array()?;
+                Some([ends.first()?.as_f64(), ends.get(1)?.as_f64()])
+            };
+            if value("p50").is_none() {
+                continue;
+            }
+            let stats = MetricStats {
+                p50: float("p50"),
+                p90: float("p90"),
+                p95: float("p95"),
+                p99: float("p99"),
+                mean: float("mean"),
+                min: float("min"),
+                max: float("max"),
+                n: value("n").and_then(serde_json::Value::as_u64).unwrap_or(0),
+                n_eff: float("n_eff"),
+                p50_ci: interval("p50_ci"),
+                p90_ci: interval("p90_ci"),
+                p99_ci: interval("p99_ci"),
+            };
+            table.insert(name.to_owned(), stats);
+        }
+        Ok(Self(table))
+    }
+}
+
+/// Percentiles in which each failure counts as infinitely slow; null where that is infinite.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PercentilesAll {
+    /// Seconds.
+    pub p50: Option<f64>,
+    /// Seconds.
+    pub p90: Option<f64>,
+    /// Seconds; null under 100 samples too.
+    pub p99: Option<f64>,
+    /// From this percentile on, values are infinite; null where nothing failed.
+    pub infinite_from_percent: Option<f64>,
+}
+
+/// One reason not to believe a number as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Flag {
+    /// Its stable name.
+    pub name: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// In words, with the numbers.
+    pub text: String,
+    /// The numbers.
+    #[serde(default)]
+    pub numbers: BTreeMap<String, f64>,
+}
+
+/// How bad a flag is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Read the reason before quoting the number.
+    Flagged,
+    /// Do not quote the number.
+    Invalid,
+}
+
+/// What a level is worth: the worst of its flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No flag.
+    #[default]
+    Valid,
+    /// At least one flag.
+    Flagged,
+    /// At least one flag that forbids quoting.
+    Invalid,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_reads_back_what_it_wrote_under_flat_keys() {
+        let stats = MetricStats {
+            p50: Some(0.1),
+            n: 7,
+            p50_ci: Some([Some(0.05), None]),
+            ..MetricStats::default()
+        };
+        let summary = Summary {
+            concurrency: 4,
+            metrics: MetricTable(BTreeMap::from([("ttft".to_owned(), stats)])),
+            ..Summary::default()
+        };
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["ttft_p50"], 0.1);
+        assert_eq!(json["ttft_p50_ci"], serde_json::json!([0.05, null]));
+        assert_eq!(json["ttft_p99"], serde_json::Value::Null);
+        assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), summary);
+    }
+}

@@ -1,0 +1,69 @@
+//! The results file, as it stands on disk: versioned wire types and nothing else.
+//!
+//! A reader of the lesson's own files finds its keys where it looks for them (`meta`, `levels[]`,
+//! `summary`, `requests[]`; seconds as floats). Everything else is added beside, with the unit in
+//! the name. `None` is written as `null`: a value that is missing is never 0 and never absent.
+
+mod hardware;
+mod level;
+mod meta;
+mod request;
+
+pub use hardware::{
+    Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, ThrottleShares,
+};
+pub use level::{
+    Flag, Level, MetricStats, MetricTable, PercentilesAll, Severity, Summary, Verdict,
+};
+pub use meta::{ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMeta};
+pub use request::{RequestRecord, ServerTimesRecord};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Bumped whenever a key changes its name, place or type.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Bumped whenever a formula changes.
+pub const METRICS_VERSION: u32 = 1;
+
+/// One run: one target, one prompts file, one pass over the ladder of levels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultsFile {
+    /// [`SCHEMA_VERSION`] of the writer; files of the lesson's own harness have none (0).
+    #[serde(default)]
+    pub schema_version: u32,
+    /// [`METRICS_VERSION`] of the writer.
+    #[serde(default)]
+    pub metrics_version: u32,
+    /// What was run, where, against what.
+    pub meta: Meta,
+    /// One entry a level, in the order they ran.
+    pub levels: Vec<Level>,
+    /// Set where the target could not run here and that is nobody's fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<Reason>,
+    /// Set where the run failed as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Reason>,
+    /// True where the run was cut short and this file holds what was measured until then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// The last lines of the server's log, where something failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_log_tail: Option<Vec<String>>,
+    /// The harness's own error at these levels.
+    #[serde(default)]
+    pub client_floor: Option<ClientFloor>,
+    /// What each metric means, in words.
+    #[serde(default)]
+    pub definitions: BTreeMap<String, Definition>,
+}
+
+/// Why a run was skipped or failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// A stable name: `no_key`, `no_program`, `does_not_fit`, `not_ready`, `wrong_model`, ….
+    pub reason: String,
+    /// For people.
+    pub text: String,
+}

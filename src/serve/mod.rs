@@ -1,0 +1,1 @@
+//! The server: one GGUF model behind an OpenAI-compatible streaming API.

@@ -1,0 +1,5 @@
+//! The one integration binary: a file for each subject.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+
+mod tidy;
