@@ -1,8 +1,45 @@
 //! spark-bench's command line: one subcommand a file in [`super::cmd`].
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+
+use super::cmd;
 
 /// Measures OpenAI-compatible endpoints, and says when a number is not to be believed.
 #[derive(Debug, Parser)]
-#[command(name = "spark-bench", version, about)]
-pub struct Cli {}
+#[command(name = "spark-bench", version, about, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands, in the order in which they are listed.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the completions of a shell, to be sourced by it.
+    Completions(cmd::completions::Args),
+}
+
+impl Command {
+    /// Does it. The value is an exit code of [`crate::exit_codes`].
+    ///
+    /// # Errors
+    /// What stopped the command as a whole; [`cmd::BadInput`] among the causes means exit code 2.
+    pub fn run(self) -> anyhow::Result<u8> {
+        match self {
+            Self::Completions(args) => cmd::completions::run(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,7 +1,16 @@
 //! `spark-bench`: parse, dispatch, map the outcome to an exit code.
 
-use clap::Parser;
+use std::process::ExitCode;
 
-fn main() {
-    let _cli = spark::bench::cli::Cli::parse();
+use clap::Parser as _;
+use spark::bench::{cli::Cli, cmd};
+
+fn main() -> ExitCode {
+    match Cli::parse().command.run() {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(cmd::exit_code_of(&error))
+        }
+    }
 }
