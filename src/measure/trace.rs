@@ -290,8 +290,62 @@ impl RequestTrace {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An answered request of `n_out` tokens; times in seconds since the level's start.
+    pub(crate) fn answered(n_out: u64, start: f64, first: f64, last: f64) -> RequestTrace {
+        let since_start = |time: f64| Some(Duration::from_secs_f64(time) - seconds(start));
+        fn seconds(time: f64) -> Duration {
+            Duration::from_secs_f64(time)
+        }
+        RequestTrace {
+            index: 0,
+            prompt_index: 0,
+            worker: 0,
+            start: seconds(start),
+            lateness: None,
+            phase: Phase::Steady,
+            outcome: Outcome::Ok,
+            stamps: Stamps {
+                first_text: since_start(first),
+                first_answer: since_start(first),
+                last_text: since_start(last),
+                end: seconds(last) - seconds(start),
+                ..Stamps::default()
+            },
+            tokens: Tokens {
+                n_out: Some(n_out),
+                source: TokenSource::Usage,
+                n_chunks: n_out,
+                ..Tokens::default()
+            },
+            gaps_us: Vec::new(),
+            server: None,
+            connection: Connection::default(),
+            finish_reason: Some("length".into()),
+            http_status: Some(200),
+            retry_after: None,
+            text_sha256: None,
+            text: None,
+            model: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same, ended by a failure at `end`.
+    pub(crate) fn failed(class: FailureClass, start: f64, end: f64) -> RequestTrace {
+        RequestTrace {
+            outcome: Outcome::Failed(class, "as the test wants it".into()),
+            stamps: Stamps {
+                end: Duration::from_secs_f64(end) - Duration::from_secs_f64(start),
+                ..Stamps::default()
+            },
+            tokens: Tokens::default(),
+            finish_reason: None,
+            ..answered(0, start, start, start)
+        }
+    }
 
     #[test]
     fn class_names_read_back() {

@@ -1,0 +1,43 @@
+//! How many independent observations each metric of a level is worth (D5).
+
+use super::EffectiveSource;
+use crate::measure::autocorrelation::autocorrelation_time;
+use crate::measure::metrics::Metric;
+
+/// Above this a server does one request at a time for our purposes: each wait is then the sum of
+/// the last c service times, whose autocorrelation time is exactly c.
+const SERIAL: f64 = 0.8;
+
+/// How effective sample sizes are worked out in one level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    concurrency: u32,
+    serialness: Option<f64>,
+}
+
+impl Rule {
+    pub(super) fn new(concurrency: u32, serialness: Option<f64>) -> Self {
+        Self { concurrency, serialness }
+    }
+
+    pub(super) fn source(self) -> EffectiveSource {
+        match self.serialness {
+            Some(_) => EffectiveSource::Serialness,
+            None => EffectiveSource::Autocorrelation,
+        }
+    }
+
+    /// n ÷ max(1, τ̂), with τ̂ at least c for the latencies of a serial server. One value is worth
+    /// one; `None` if there is none.
+    pub(super) fn sample_size(self, metric: Metric, in_send_order: &[f64]) -> Option<f64> {
+        let n = in_send_order.len();
+        if n == 0 {
+            return None;
+        }
+        let mut time = autocorrelation_time(in_send_order).unwrap_or(1.0).max(1.0);
+        if metric.contains_the_queue() && self.serialness.is_some_and(|share| share > SERIAL) {
+            time = time.max(f64::from(self.concurrency));
+        }
+        Some(n as f64 / time)
+    }
+}

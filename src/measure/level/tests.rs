@@ -1,0 +1,176 @@
+//! What a level must make of its requests.
+
+use super::*;
+use crate::measure::sample::tests::assert_close;
+use crate::measure::steady::tests::six_requests;
+use crate::measure::trace::tests::{answered, failed};
+use proptest::prelude::*;
+
+fn facts(concurrency: u32) -> LevelFacts {
+    LevelFacts {
+        concurrency,
+        start_mode: StartMode::Staggered,
+        ended_by: EndedBy::NOk,
+        stutter: Duration::from_millis(200),
+        single: None,
+    }
+}
+
+/// `n` requests by `c` workers against a server that does one at a time, `service` seconds each.
+fn serial_level(n: u32, c: u32, service: f64) -> Vec<RequestTrace> {
+    let request = |index: u32| {
+        let turn = f64::from(index);
+        let sent = if index < c { 0.0 } else { (turn - f64::from(c) + 1.0) * service };
+        let (begun, done) = (turn * service, (turn + 1.0) * service);
+        RequestTrace { index, worker: index % c, ..answered(11, sent, begun + 0.1, done) }
+    };
+    (0..n).map(request).collect()
+}
+
+#[test]
+fn the_figures_of_six_requests() {
+    let summary = summarise(&facts(2), &six_requests());
+    assert_eq!((summary.n(), summary.n_ok, summary.n_err), (6, 6, 0));
+    assert_eq!(summary.wall, Duration::from_secs(13));
+    assert_close(summary.throughput_tps.unwrap(), 60.0 / 13.0);
+    assert_close(summary.steady_tps.unwrap(), 5.75);
+    assert_close(summary.occupancy.unwrap(), 1.0);
+    assert_eq!(summary.effective_source, EffectiveSource::Autocorrelation);
+    assert_eq!(summary.metric(Metric::Ttft).unwrap().p99, None);
+}
+
+#[test]
+fn phases_follow_the_window() {
+    let mut traces = six_requests();
+    traces.push(RequestTrace { phase: Phase::Warmup, index: 9, ..answered(1, 0.0, 0.1, 0.2) });
+    assign_phases(&facts(2), &mut traces);
+    let phases: Vec<Phase> = traces.iter().map(|trace| trace.phase).collect();
+    use Phase::{Ramp, Steady, Tail, Warmup};
+    assert_eq!(phases, [Ramp, Ramp, Steady, Steady, Tail, Steady, Warmup]);
+}
+
+#[test]
+fn failures_are_counted_and_enter_no_latency() {
+    let mut traces = six_requests();
+    traces.push(RequestTrace { index: 6, ..failed(FailureClass::Http(503), 9.0, 9.1) });
+    traces.push(RequestTrace { index: 7, ..failed(FailureClass::Cancelled, 9.0, 12.0) });
+    let summary = summarise(&facts(2), &traces);
+    assert_eq!((summary.n(), summary.n_err, summary.n_cancelled), (7, 1, 1));
+    assert_eq!(summary.errors, BTreeMap::from([(FailureClass::Http(503), 1)]));
+    assert_eq!(summary.metric(Metric::E2e).unwrap().n, 6);
+    let all = summary.ttft_all.unwrap();
+    assert_close(all.infinite_from_percent.unwrap(), 100.0 * 5.0 / 6.0);
+}
+
+#[test]
+fn a_serial_server_is_recognised_and_its_sample_shrinks() {
+    let single = summarise(&facts(1), &serial_level(40, 1, 2.0)).as_single_stream().unwrap();
+    assert_eq!(single.e2e_mean, Duration::from_secs(2));
+    let with_single = LevelFacts { single: Some(single), ..facts(16) };
+    let summary = summarise(&with_single, &serial_level(200, 16, 2.0));
+    assert_close(summary.serialness.unwrap(), 1.0);
+    assert_eq!(summary.effective_source, EffectiveSource::Serialness);
+    assert!(summary.metric(Metric::Ttft).unwrap().n_eff.unwrap() <= 12.5);
+    assert_close(summary.steady_tps.unwrap(), 5.5);
+}
+
+#[test]
+fn a_wait_for_the_server_leaves_no_steady_rate() {
+    let mut traces = serial_level(60, 2, 1.0);
+    assert!(summarise(&facts(2), &traces).steady_tps.is_some());
+    let refused = failed(FailureClass::Http(429), 30.0, 30.01);
+    let retry_after = Some(Duration::from_secs(1));
+    traces.push(RequestTrace { index: 60, retry_after, ..refused });
+    let summary = summarise(&facts(2), &traces);
+    assert!(summary.steady.is_some());
+    assert_eq!(summary.steady_tps, None);
+}
+
+#[test]
+fn an_open_loop_has_no_steady_window() {
+    let open = LevelFacts { start_mode: StartMode::OpenPoisson, ..facts(0) };
+    let mut traces = six_requests();
+    let summary = summarise(&open, &traces);
+    assert_eq!((summary.concurrency, summary.steady, summary.occupancy), (2, None, None));
+    assign_phases(&open, &mut traces);
+    assert!(traces.iter().all(|trace| trace.phase == Phase::Steady));
+}
+
+#[test]
+fn nothing_measured_is_no_figure() {
+    let summary = summarise(&facts(4), &[]);
+    assert_eq!((summary.n(), summary.throughput_tps, summary.stutter_share), (0, None, None));
+    assert_eq!(summary.metric(Metric::Ttft).unwrap().p50, None);
+}
+
+#[test]
+fn stutters_are_requests_with_a_long_gap() {
+    let mut traces = serial_level(4, 1, 1.0);
+    traces[0].gaps_us = vec![1000, 200_000];
+    traces[1].gaps_us = vec![1000, 200_001];
+    let summary = summarise(&facts(1), &traces);
+    assert_eq!(summary.stutter_share, Some(0.25));
+    let gap = summary.metric(Metric::Gap).unwrap();
+    assert_eq!((gap.n, gap.max), (4, Some(0.200001)));
+}
+
+fn arbitrary_level() -> impl Strategy<Value = Vec<RequestTrace>> {
+    let request = (0u32..50_000, 1u32..500, 1u32..5_000, 1u64..300, prop::bool::weighted(0.9));
+    prop::collection::vec(request, 1..60).prop_map(|requests| {
+        let seconds = |ms: u32| f64::from(ms) / 1000.0;
+        let numbered = requests.into_iter().zip(0..);
+        let trace = |((start, first, rest, n_out, ok), index)| {
+            let (first, last) = (start + first, start + first + rest);
+            let trace = if ok {
+                answered(n_out, seconds(start), seconds(first), seconds(last))
+            } else {
+                failed(FailureClass::Http(500), seconds(start), seconds(last))
+            };
+            RequestTrace { index, ..trace }
+        };
+        numbered.map(trace).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_finishing_changes_no_bit(
+        (level, shuffled) in arbitrary_level()
+            .prop_flat_map(|level| (Just(level.clone()), Just(level).prop_shuffle())),
+        concurrency in 1u32..6,
+    ) {
+        let facts = facts(concurrency);
+        let (one, other) = (summarise(&facts, &level), summarise(&facts, &shuffled));
+        // Through Debug, since equality would hold for 0.0 and −0.0.
+        prop_assert_eq!(format!("{one:?}"), format!("{other:?}"));
+    }
+
+    #[test]
+    fn a_slower_clock_scales_every_figure(level in arbitrary_level(), concurrency in 1u32..6) {
+        let slower: Vec<RequestTrace> = level.iter().cloned().map(|mut trace| {
+            trace.start *= 4;
+            trace.stamps.end *= 4;
+            for stamp in [
+                &mut trace.stamps.first_text,
+                &mut trace.stamps.first_answer,
+                &mut trace.stamps.last_text,
+            ] {
+                *stamp = stamp.map(|time| time * 4);
+            }
+            trace
+        }).collect();
+        let facts = facts(concurrency);
+        let (one, other) = (summarise(&facts, &level), summarise(&facts, &slower));
+        let same = |one: Option<f64>, other: Option<f64>, factor: f64| match (one, other) {
+            (Some(one), Some(other)) => (one * factor - other).abs() <= 1e-6 * other.abs(),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        for metric in [Metric::Ttft, Metric::E2e, Metric::Tpot] {
+            let p50 = |summary: &LevelSummary| summary.metric(metric).unwrap().p50;
+            prop_assert!(same(p50(&one), p50(&other), 4.0));
+        }
+        prop_assert!(same(one.throughput_tps, other.throughput_tps, 0.25));
+        prop_assert!(same(one.steady_tps, other.steady_tps, 0.25));
+        prop_assert!(same(one.occupancy, other.occupancy, 1.0));
+    }
+}
