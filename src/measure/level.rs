@@ -1,6 +1,7 @@
 //! One level: from its requests to its figures.
 
 mod effective;
+pub(crate) use effective::Rule as EffectiveRule;
 mod stats;
 
 pub use stats::SampleSummary;

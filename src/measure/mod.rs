@@ -7,6 +7,7 @@ pub mod autocorrelation;
 pub mod batch_means;
 pub mod distribution;
 pub mod early_stopping;
+pub mod flags;
 pub mod goodput;
 pub mod level;
 pub mod metrics;

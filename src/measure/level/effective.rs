@@ -10,17 +10,17 @@ const SERIAL: f64 = 0.8;
 
 /// How effective sample sizes are worked out in one level.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     concurrency: u32,
     serialness: Option<f64>,
 }
 
 impl Rule {
-    pub(super) fn new(concurrency: u32, serialness: Option<f64>) -> Self {
+    pub(crate) fn new(concurrency: u32, serialness: Option<f64>) -> Self {
         Self { concurrency, serialness }
     }
 
-    pub(super) fn source(self) -> EffectiveSource {
+    pub(crate) fn source(self) -> EffectiveSource {
         match self.serialness {
             Some(_) => EffectiveSource::Serialness,
             None => EffectiveSource::Autocorrelation,
@@ -29,7 +29,7 @@ impl Rule {
 
     /// n ÷ max(1, τ̂), with τ̂ at least c for the latencies of a serial server. One value is worth
     /// one; `None` if there is none.
-    pub(super) fn sample_size(self, metric: Metric, in_send_order: &[f64]) -> Option<f64> {
+    pub(crate) fn sample_size(self, metric: Metric, in_send_order: &[f64]) -> Option<f64> {
         let n = in_send_order.len();
         if n == 0 {
             return None;
