@@ -9,6 +9,7 @@ pub mod distribution;
 pub mod early_stopping;
 pub mod flags;
 pub mod goodput;
+pub mod hardware;
 pub mod level;
 pub mod metrics;
 pub mod mser;

@@ -24,6 +24,8 @@ pub struct Hardware {
     pub period_ms_max: Option<f64>,
     /// Share of the window that samples stand for.
     pub coverage: Option<f64>,
+    /// How well each source was sampled: `gpu`, `host`. The four figures above are the worst one's.
+    pub sources: BTreeMap<String, SourceUsage>,
     /// Where device memory figures are from: `nvml`, `meminfo` or null.
     pub memory_source: Option<String>,
     /// The server's process tree, where we started it.
@@ -32,6 +34,8 @@ pub struct Hardware {
     pub harness: Option<HarnessUsage>,
     /// The whole machine.
     pub host: Option<HostUsage>,
+    /// Joules over the window, by `energy_source`.
+    pub energy_j: Option<f64>,
     /// Energy over the window ÷ output tokens delivered in it.
     pub joules_per_output_token: Option<f64>,
     /// Energy over the window ÷ prompt and output tokens of its requests.
@@ -42,6 +46,24 @@ pub struct Hardware {
     pub energy_source: Option<String>,
     /// Why a value is null, by its key.
     pub reasons: BTreeMap<String, String>,
+}
+
+/// How well one source of samples kept up.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceUsage {
+    /// Samples in the window.
+    pub samples: u64,
+    /// Time between samples, median.
+    pub period_ms_p50: Option<f64>,
+    /// Time between samples, largest.
+    pub period_ms_max: Option<f64>,
+    /// Share of the window within one period of a sample.
+    pub coverage: Option<f64>,
+    /// How long a reading took, largest.
+    pub read_ms_max: Option<f64>,
+    /// CPU time of the sampler's thread ÷ time: its share of one core.
+    pub cpu_share: Option<f64>,
 }
 
 /// One device.
@@ -138,6 +160,8 @@ pub struct HostUsage {
     pub load_1m: Option<f64>,
     /// MemAvailable.
     pub mem_available_bytes_min: Option<u64>,
+    /// MemTotal − MemAvailable: without the page cache.
+    pub mem_used_bytes_max: Option<u64>,
     /// Swap in use.
     pub swap_used_bytes_max: Option<u64>,
     /// Package energy by RAPL, joules.

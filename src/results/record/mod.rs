@@ -10,7 +10,7 @@ mod meta;
 mod request;
 
 pub use hardware::{
-    Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, ThrottleShares,
+    Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, SourceUsage, ThrottleShares,
 };
 pub use level::{
     Flag, Level, MetricStats, MetricTable, PercentilesAll, Severity, Summary, Verdict,

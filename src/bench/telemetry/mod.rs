@@ -1,0 +1,131 @@
+//! What the machine does while a level runs: a sampler on OS threads of its own.
+//!
+//! ```text
+//! Sampler::start(config)  →  threads "sampler-gpu" and "sampler-host", a reading each period
+//!        … at least 2 s without load, the level, its end …
+//! sampler.stop()          →  Recording
+//! recording.hardware(&facts)  →  results::record::Hardware, over the steady window
+//! recording.series_csv()      →  the time series for --save-series
+//! ```
+//!
+//! Nothing of it runs on the runtime's threads, and a call into a driver that hangs stalls one
+//! sampler thread and nothing else: the host goes on being sampled, and [`Sampler::stop`] waits for
+//! a hung call no longer than [`STOP_DEADLINE`].
+//! What a device cannot tell is missing with its reason, never 0. The figures themselves are
+//! [`crate::measure::hardware`]'s, which knows no clock.
+
+mod clock;
+mod convert;
+mod host_facts;
+pub mod nvml;
+mod recording;
+mod series;
+mod source;
+pub mod system;
+
+use std::time::{Duration, Instant};
+
+pub use host_facts::{gpu_facts, host_facts};
+pub use nvml::NvmlLibrary;
+pub use recording::{Recording, WindowFacts};
+pub use system::{ServerProcesses, SystemPaths};
+
+use clock::Clock;
+use nvml::{NvmlReading, NvmlSource};
+use source::SourceThread;
+use system::{Notes, SystemSource};
+
+use crate::measure::hardware::HostReading;
+
+/// How often everything is read, where nothing else is asked for.
+pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
+
+/// How long [`Sampler::stop`] waits for a source's last reading: a reading takes milliseconds, and
+/// a driver that takes longer than this is not coming back soon.
+pub const STOP_DEADLINE: Duration = Duration::from_millis(1500);
+
+/// What is sampled, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SamplerConfig {
+    /// Time between readings.
+    pub period: Duration,
+    /// The server's processes, where we started it; without them no figure is the server's own and
+    /// no process on a device can be called foreign.
+    pub server: Option<ServerProcesses>,
+    /// Where the GPU's counters come from.
+    pub nvml: NvmlLibrary,
+    /// Where the kernel's files are.
+    pub paths: SystemPaths,
+}
+
+impl Default for SamplerConfig {
+    fn default() -> Self {
+        Self {
+            period: DEFAULT_PERIOD,
+            server: None,
+            nvml: NvmlLibrary::from_environment(),
+            paths: SystemPaths::default(),
+        }
+    }
+}
+
+/// A running sampler. Dropped without [`Sampler::stop`] it ends by itself.
+pub struct Sampler {
+    clock: Clock,
+    config: SamplerConfig,
+    gpu: SourceThread<NvmlSource>,
+    host: SourceThread<SystemSource>,
+    notes: Notes,
+}
+
+/// The newest reading of each source.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latest {
+    /// The devices; `None` where there is none or none has answered yet.
+    pub gpu: Option<NvmlReading>,
+    /// The host.
+    pub host: Option<HostReading>,
+}
+
+impl Sampler {
+    /// Starts to sample; returns at once, since drivers may take seconds to load.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn start(config: SamplerConfig) -> std::io::Result<Self> {
+        let clock = Clock::new();
+        let library = config.nvml.clone();
+        let open_gpu = move || NvmlSource::open(&library);
+        let gpu = SourceThread::spawn("sampler-gpu", clock, config.period, open_gpu)?;
+        let notes = Notes::default();
+        let (paths, server, theirs) = (config.paths.clone(), config.server, notes.clone());
+        let open_host = move || Ok(SystemSource::open(&paths, server, theirs));
+        let host = SourceThread::spawn("sampler-host", clock, config.period, open_host)?;
+        Ok(Self { clock, config, gpu, host, notes })
+    }
+
+    /// The instant from which the recording counts.
+    pub fn epoch(&self) -> Instant {
+        self.clock.epoch()
+    }
+
+    /// The newest readings, for a display.
+    pub fn latest(&self) -> Latest {
+        Latest { gpu: self.gpu.latest(), host: self.host.latest() }
+    }
+
+    /// What has been recorded so far; the sampler goes on.
+    pub fn snapshot(&self) -> Recording {
+        let (gpu, host) = (self.gpu.snapshot(), self.host.snapshot());
+        Recording::new(self.clock, &self.config, gpu, host, &self.notes.get())
+    }
+
+    /// Takes one last reading of each source, so that the recording reaches beyond the level, and
+    /// ends. Blocks for milliseconds as a rule, and at most twice [`STOP_DEADLINE`] where a driver
+    /// hangs: call it where blocking is allowed.
+    pub fn stop(self) -> Recording {
+        let host = self.host.stop(STOP_DEADLINE);
+        let gpu = self.gpu.stop(STOP_DEADLINE);
+        Recording::new(self.clock, &self.config, gpu, host, &self.notes.get())
+    }
+}

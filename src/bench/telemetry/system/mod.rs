@@ -1,0 +1,110 @@
+//! The host, the server's process tree and the harness itself, as one source.
+//!
+//! On Linux everything is read from `/proc` and `/sys`, where it is cheapest and says the most
+//! (proportional set, page faults, page cache). Elsewhere `sysinfo` tells what it can.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(not(target_os = "linux"), test))]
+mod portable;
+#[cfg(target_os = "linux")]
+pub(super) mod proc;
+mod rapl;
+#[cfg(target_os = "linux")]
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::measure::hardware::HostReading;
+
+use super::clock::Clock;
+use super::source::Source;
+
+#[cfg(target_os = "linux")]
+use linux::Machine;
+#[cfg(not(target_os = "linux"))]
+use portable::Machine;
+
+/// The processes of the server under test: the root with everything below it, and every member of
+/// its process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerProcesses {
+    /// The process that was started as the server.
+    pub root: u32,
+    /// Its process group, where it leads one.
+    pub group: Option<u32>,
+}
+
+/// Where the kernel's files are; tests name other folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemPaths {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for SystemPaths {
+    fn default() -> Self {
+        Self { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
+    }
+}
+
+/// What the source has learned beside its readings.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(Arc<Mutex<NotesInner>>);
+
+/// See [`Notes`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotesInner {
+    /// Every process that has belonged to the server.
+    pub server_pids: BTreeSet<u32>,
+    /// Why something could not be read, by the key of the figure that lacks it.
+    pub reasons: BTreeMap<String, String>,
+}
+
+impl Notes {
+    /// What has been noted so far.
+    pub fn get(&self) -> NotesInner {
+        self.lock().clone()
+    }
+
+    /// Notes why a figure is missing; the first reason stays.
+    fn because(&self, key: &str, why: impl Into<String>) {
+        self.lock().reasons.entry(key.to_owned()).or_insert_with(|| why.into());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, NotesInner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the host and the processes.
+pub struct SystemSource {
+    machine: Machine,
+    rapl: Option<rapl::Packages>,
+}
+
+impl SystemSource {
+    /// Opens it; what cannot be read goes into the notes and is missing from the readings.
+    pub fn open(paths: &SystemPaths, server: Option<ServerProcesses>, notes: Notes) -> Self {
+        let rapl = rapl::Packages::open(&paths.sys.join("class/powercap"))
+            .inspect_err(|why| notes.because("host.cpu_energy_j", why))
+            .ok();
+        Self { machine: Machine::open(paths, server, notes), rapl }
+    }
+}
+
+impl Source for SystemSource {
+    type Header = ();
+    type Reading = HostReading;
+
+    fn header(&self) {}
+
+    fn read(&mut self, clock: &Clock) -> HostReading {
+        let cpu_energy_j = self.rapl.as_mut().and_then(rapl::Packages::joules);
+        HostReading { cpu_energy_j, ..self.machine.read(clock) }
+    }
+}

@@ -1,0 +1,105 @@
+//! Energy of the CPU packages, from the kernel's powercap files.
+//!
+//! Only the packages: the platform domain (`psys`) holds them and must not be added, and the cores
+//! and memory of a package are parts of it. The files are root's alone on most machines, absent on
+//! Arm and in most virtual machines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::measure::hardware::counter_step;
+
+/// One package's counter.
+struct Package {
+    energy: PathBuf,
+    /// Where it wraps, microjoules.
+    range: u64,
+    last: u64,
+}
+
+/// The packages' counters, wraps taken out. They wrap after a minute at the least, so a reader that
+/// comes by every second sees each turn.
+pub struct Packages {
+    packages: Vec<Package>,
+    total_uj: u64,
+}
+
+impl Packages {
+    /// Finds the packages under `/sys/class/powercap`.
+    ///
+    /// # Errors
+    /// In words, where there is none or none may be read.
+    pub fn open(powercap: &Path) -> Result<Self, String> {
+        let entries = fs::read_dir(powercap)
+            .map_err(|_| "the kernel offers no CPU energy counter here".to_owned())?;
+        let mut packages = Vec::new();
+        for entry in entries.flatten() {
+            let folder = entry.path();
+            let name = fs::read_to_string(folder.join("name")).unwrap_or_default();
+            if !name.starts_with("package") {
+                continue;
+            }
+            let energy = folder.join("energy_uj");
+            let last = number(&energy).map_err(|error| format!("{}: {error}", energy.display()))?;
+            let range = number(&folder.join("max_energy_range_uj")).unwrap_or(u64::MAX);
+            packages.push(Package { energy, range, last });
+        }
+        if packages.is_empty() {
+            return Err("the kernel offers no CPU energy counter here".to_owned());
+        }
+        Ok(Self { packages, total_uj: 0 })
+    }
+
+    /// Joules since it was opened; `None` where a counter cannot be read any more.
+    pub fn joules(&mut self) -> Option<f64> {
+        for package in &mut self.packages {
+            let now = number(&package.energy).ok()?;
+            self.total_uj += counter_step(package.last, now, package.range);
+            package.last = now;
+        }
+        Some(self.total_uj as f64 / 1e6)
+    }
+}
+
+fn number(path: &Path) -> std::io::Result<u64> {
+    let text = fs::read_to_string(path)?;
+    text.trim().parse().map_err(|_| std::io::Error::other("not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(root: &Path, folder: &str, name: &str, energy: u64) {
+        let folder = root.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("name"), format!("{name}\n")).unwrap();
+        fs::write(folder.join("energy_uj"), format!("{energy}\n")).unwrap();
+        fs::write(folder.join("max_energy_range_uj"), "10000000\n").unwrap();
+    }
+
+    #[test]
+    fn packages_are_added_wraps_taken_out_and_the_platform_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        domain(root, "intel-rapl:0", "package-0", 9_000_000);
+        domain(root, "intel-rapl:1", "package-1", 1_000_000);
+        domain(root, "intel-rapl:2", "psys", 5_000_000);
+        domain(root, "intel-rapl:0:0", "core", 5_000_000);
+        let mut packages = Packages::open(root).unwrap();
+        assert_eq!(packages.joules(), Some(0.0));
+        domain(root, "intel-rapl:0", "package-0", 500_000);
+        domain(root, "intel-rapl:1", "package-1", 3_000_000);
+        domain(root, "intel-rapl:2", "psys", 9_000_000);
+        assert_eq!(packages.joules(), Some(1.5 + 2.0));
+        fs::remove_file(root.join("intel-rapl:1/energy_uj")).unwrap();
+        assert_eq!(packages.joules(), None);
+    }
+
+    #[test]
+    fn a_machine_without_the_counter_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(Packages::open(&root.path().join("absent")).is_err());
+        assert!(Packages::open(root.path()).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+//! Energy of a window: a counter's difference, or power integrated over time.
+//!
+//! Order of belief for joules per token: what the config says a wall meter showed (the whole box);
+//! the device's own counter; integrated power; the CPU package's counter where there is no device.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::gpu::{self, GpuFigures};
+use super::host;
+use super::series::{Point, Window, clipped};
+use super::{Figures, Load, Samples};
+
+/// Where an energy figure is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EnergySource {
+    /// The device's energy counter.
+    Counter,
+    /// Power over time, by the trapezoid rule.
+    IntegratedPower,
+    /// The CPU package's counter.
+    Rapl,
+    /// A wall meter's figure from the config.
+    WallPower,
+}
+
+impl EnergySource {
+    /// The name that results carry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::IntegratedPower => "integrated_power",
+            Self::Rapl => "rapl",
+            Self::WallPower => "wall_power",
+        }
+    }
+}
+
+/// Joules under a curve of watts, by the trapezoid rule; `None` for fewer than two points.
+pub fn integrate(points: &[Point]) -> Option<f64> {
+    if points.len() < 2 {
+        return None;
+    }
+    let slices = points.windows(2).map(|pair| {
+        (pair[1].at - pair[0].at).as_secs_f64() * f64::midpoint(pair[0].value, pair[1].value)
+    });
+    Some(slices.sum())
+}
+
+/// Why a counter gives no figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CounterError {
+    /// The readings do not reach both edges of the window.
+    #[error("the readings do not reach both ends of the window")]
+    NotCovered,
+    /// It fell: the driver was reloaded, or the device reset.
+    #[error("the counter went back at {at:.1?} of the recording")]
+    WentBack {
+        /// When, since the epoch.
+        at: Duration,
+    },
+}
+
+/// How much a cumulative counter grew over the window, with its values at the edges by
+/// interpolation.
+///
+/// # Errors
+/// Where the readings do not reach both edges, or the counter fell in between.
+pub fn counter_delta(points: &[Point], window: Window) -> Result<f64, CounterError> {
+    let clipped = clipped(points, window).ok_or(CounterError::NotCovered)?;
+    // The edges are taken from the readings around them, so a fall across an edge is seen too.
+    let before = points.partition_point(|point| point.at <= window.from).saturating_sub(1);
+    let after = points.partition_point(|point| point.at < window.to);
+    let used = &points[before..=after.min(points.len() - 1)];
+    if let Some(pair) = used.windows(2).find(|pair| pair[1].value < pair[0].value) {
+        return Err(CounterError::WentBack { at: pair[1].at });
+    }
+    Ok(clipped[clipped.len() - 1].value - clipped[0].value)
+}
+
+/// How much a counter that wraps grew between two readings: the range is added once where it fell.
+///
+/// The reader must come by at least once in each turn of the counter.
+pub fn counter_step(before: u64, now: u64, range: u64) -> u64 {
+    if now >= before { now - before } else { now + range.saturating_sub(before) }
+}
+
+/// Mean watts of a span: from the counter if it can say, else the time-weighted mean of power.
+pub fn mean_power(energy_j: &[Point], power_w: &[Point], span: Window) -> Option<f64> {
+    let seconds = span.length().as_secs_f64();
+    if seconds <= 0.0 {
+        return None;
+    }
+    let joules = counter_delta(energy_j, span)
+        .ok()
+        .or_else(|| clipped(power_w, span).and_then(|points| integrate(&points)))?;
+    Some(joules / seconds)
+}
+
+/// Energy of one device over the window, its source, and why there is none or no counter.
+pub(super) fn of_device(
+    energy_j: &[Point],
+    power_w: &[Point],
+    window: Window,
+) -> (Option<(f64, EnergySource)>, Option<String>) {
+    let why = match (energy_j.is_empty(), counter_delta(energy_j, window)) {
+        (_, Ok(joules)) => return (Some((joules, EnergySource::Counter)), None),
+        (true, Err(_)) => "the device has no energy counter".to_owned(),
+        (false, Err(error)) => format!("energy counter: {error}"),
+    };
+    match clipped(power_w, window).and_then(|points| integrate(&points)) {
+        Some(joules) => {
+            let text = format!("{why}; power was integrated instead");
+            (Some((joules, EnergySource::IntegratedPower)), Some(text))
+        }
+        None => (None, Some(format!("{why}; power readings do not reach both ends of the window"))),
+    }
+}
+
+/// Fills in the level's energy and what it comes to per token.
+pub(super) fn per_token(
+    samples: &Samples,
+    window: Window,
+    load: &Load,
+    out: &mut Figures,
+    reasons: &mut BTreeMap<String, String>,
+) {
+    let seconds = window.length().as_secs_f64();
+    let found = match load.wall_power_w {
+        Some(watts) => Ok((watts * seconds, EnergySource::WallPower)),
+        None if !out.gpus.is_empty() => of_gpus(&out.gpus),
+        None => of_packages(out),
+    };
+    let keys =
+        ["joules_per_output_token", "joules_per_total_token", "joules_per_output_token_above_idle"];
+    let (joules, source) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            reasons.extend(keys.map(|key| (key.to_owned(), why.clone())));
+            reasons.insert("energy_source".to_owned(), why);
+            return;
+        }
+    };
+    out.energy_j = Some(joules);
+    out.energy_source = Some(source);
+    let divided = |joules: f64, tokens: Option<f64>| {
+        tokens.filter(|tokens| *tokens > 0.0).map(|tokens| joules / tokens)
+    };
+    out.joules_per_output_token = divided(joules, load.output_tokens);
+    out.joules_per_total_token = divided(joules, load.total_tokens);
+    for (key, value) in
+        [(keys[0], out.joules_per_output_token), (keys[1], out.joules_per_total_token)]
+    {
+        if value.is_none() {
+            let why = "the number of tokens in the window is not known, or 0";
+            reasons.insert(key.to_owned(), why.to_owned());
+        }
+    }
+    let idle = load.idle.ok_or("no idle span before the level was recorded").and_then(|span| {
+        idle_power(samples, out, source, span).ok_or("no idle power from the same source")
+    });
+    match idle {
+        Ok(watts) => {
+            let above = joules - watts * seconds;
+            out.joules_per_output_token_above_idle = divided(above, load.output_tokens);
+        }
+        Err(why) => {
+            reasons.insert(keys[2].to_owned(), why.to_owned());
+        }
+    }
+}
+
+/// Whether a device counts towards the level's energy: all do, unless it is known which ones the
+/// server uses.
+fn counts(gpu: &GpuFigures, gpus: &[GpuFigures]) -> bool {
+    !gpus.iter().any(|gpu| gpu.used_by_server == Some(true)) || gpu.used_by_server == Some(true)
+}
+
+fn of_gpus(gpus: &[GpuFigures]) -> Result<(f64, EnergySource), String> {
+    let mut total = 0.0;
+    let mut worst = EnergySource::Counter;
+    for gpu in gpus.iter().filter(|gpu| counts(gpu, gpus)) {
+        let (Some(joules), Some(source)) = (gpu.energy_j, gpu.energy_source) else {
+            return Err(format!("GPU {} gives no energy figure", gpu.index));
+        };
+        total += joules;
+        worst = worst.max(source);
+    }
+    Ok((total, worst))
+}
+
+fn of_packages(out: &Figures) -> Result<(f64, EnergySource), String> {
+    let joules = out.host.as_ref().and_then(|host| host.cpu_energy_j);
+    joules
+        .map(|joules| (joules, EnergySource::Rapl))
+        .ok_or_else(|| "no GPU, and the CPU's energy counter cannot be read".to_owned())
+}
+
+fn idle_power(samples: &Samples, out: &Figures, source: EnergySource, span: Window) -> Option<f64> {
+    let seconds = span.length().as_secs_f64();
+    match source {
+        EnergySource::WallPower => None,
+        EnergySource::Rapl => {
+            let points = host::points(&samples.host.readings, |row| row.cpu_energy_j);
+            counter_delta(&points, span).ok().map(|joules| joules / seconds)
+        }
+        EnergySource::Counter | EnergySource::IntegratedPower => {
+            let pairs = samples.gpus.iter().zip(&out.gpus);
+            let counted = pairs.filter(|(_, figures)| counts(figures, &out.gpus));
+            counted.map(|(track, _)| gpu::mean_power(track, span)).sum()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(pairs: &[(f64, f64)]) -> Vec<Point> {
+        pairs.iter().map(|(t, v)| Point { at: Duration::from_secs_f64(*t), value: *v }).collect()
+    }
+
+    fn window(from: f64, to: f64) -> Window {
+        Window { from: Duration::from_secs_f64(from), to: Duration::from_secs_f64(to) }
+    }
+
+    fn close(left: f64, right: f64) -> bool {
+        (left - right).abs() <= 1e-9 * right.abs()
+    }
+
+    /// V20: the trapezoid over uneven samples.
+    #[test]
+    fn power_integrates_by_the_trapezoid_rule() {
+        let times = [0.0, 0.1, 0.2, 0.35, 0.5, 0.6, 1.0];
+        let watts = [12.0, 38.5, 41.2, 40.8, 42.0, 39.9, 13.1];
+        let curve: Vec<(f64, f64)> = times.into_iter().zip(watts).collect();
+        assert!(close(integrate(&points(&curve)).unwrap(), 33.565));
+        assert_eq!(integrate(&points(&curve[..1])), None);
+    }
+
+    /// V20: a counter in millijoules, tokens, and what is above idle.
+    #[test]
+    fn a_counters_difference_per_token_and_above_idle() {
+        let counter = points(&[(0.0, 123_456.789), (30.0, 123_996.789)]);
+        let joules = counter_delta(&counter, window(0.0, 30.0)).unwrap();
+        assert!(close(joules, 540.0));
+        assert!(close(joules / 512.0, 1.054_687_5));
+        assert!(close(512.0 / joules, 0.948_148_148_148_148_2));
+        assert!(close((joules - 5.5 * 30.0) / 512.0, 0.732_421_875));
+    }
+
+    #[test]
+    fn edges_between_two_readings_are_interpolated() {
+        let counter = points(&[(0.0, 0.0), (1.0, 100.0), (2.0, 120.0), (3.0, 200.0)]);
+        assert!(close(counter_delta(&counter, window(0.5, 2.5)).unwrap(), 110.0));
+    }
+
+    #[test]
+    fn a_counter_that_went_back_or_does_not_reach_the_edges_says_so() {
+        let reset = points(&[(0.0, 100.0), (1.0, 200.0), (2.0, 5.0), (3.0, 50.0)]);
+        let at = Duration::from_secs(2);
+        let went_back = Err(CounterError::WentBack { at });
+        assert_eq!(counter_delta(&reset, window(0.0, 3.0)), went_back);
+        assert_eq!(counter_delta(&reset, window(0.5, 1.5)), went_back);
+        assert_eq!(counter_delta(&reset, window(0.0, 1.0)), Ok(100.0));
+        assert_eq!(counter_delta(&reset, window(2.0, 4.0)), Err(CounterError::NotCovered));
+        assert_eq!(counter_delta(&[], window(0.0, 1.0)), Err(CounterError::NotCovered));
+    }
+
+    /// D12: where the counter wrapped, its range is added once.
+    #[test]
+    fn a_counter_that_wraps_goes_on() {
+        let range = 262_143_328_850;
+        assert_eq!(counter_step(1_000, 4_500, range), 3_500);
+        assert_eq!(counter_step(range - 1_000, 500, range), 1_500);
+        assert_eq!(counter_step(7, 7, range), 0);
+    }
+}

@@ -1,0 +1,197 @@
+//! Figures of made-up recordings: what a window holds, and what it says is missing.
+
+use std::time::Duration;
+
+use super::*;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn info(index: u32) -> GpuInfo {
+    let told = GpuMetric::ALL.map(|metric| (metric.key(), Capability::Ok));
+    GpuInfo { index, capabilities: BTreeMap::from(told), ..GpuInfo::default() }
+}
+
+/// A device at 10 W and rest outside of 1–3 s, at 100 W and work inside, with a counter.
+fn device(index: u32) -> GpuTrack {
+    let mut joules = 0.0;
+    let readings = (0..=40_u32)
+        .map(|i| {
+            let busy = (10..=30).contains(&i);
+            let mut reading = GpuReading { at: ms(u64::from(i) * 100), ..GpuReading::default() };
+            let watts = if busy { 100.0 } else { 10.0 };
+            reading.set(GpuMetric::Power, Some(watts));
+            reading.set(GpuMetric::Energy, Some(joules));
+            reading.set(GpuMetric::Util, Some(if busy { 97.0 } else { 0.0 }));
+            reading.set(GpuMetric::MemoryUtil, Some(if busy { 60.0 } else { 0.0 }));
+            reading.set(GpuMetric::SmClock, Some(if busy { 1900.0 } else { 210.0 }));
+            reading.throttle = Some(Throttle(if i % 2 == 0 { 0x4 } else { 0 }));
+            joules += 0.1 * if (10..30).contains(&i) { 100.0 } else { 10.0 };
+            reading
+        })
+        .collect();
+    GpuTrack { info: info(index), readings, processes: Vec::new() }
+}
+
+fn samples(gpus: Vec<GpuTrack>) -> Samples {
+    let rows: Vec<SourceRow> =
+        (0..=40).map(|i| SourceRow { at: ms(i * 100), took: ms(1), thread_cpu: ms(0) }).collect();
+    let readings = rows
+        .iter()
+        .map(|row| HostReading {
+            at: row.at,
+            cpu_busy_s: Some(row.at.as_secs_f64()),
+            cpu_total_s: Some(row.at.as_secs_f64() * 4.0),
+            cpu_energy_j: Some(row.at.as_secs_f64() * 20.0),
+            server: Some(TreeReading {
+                cpu_s: Some(row.at.as_secs_f64() * 0.5),
+                rss_bytes: Some(1_000),
+                pss_bytes: (row.at == ms(2000)).then_some(900),
+                ..TreeReading::default()
+            }),
+            ..HostReading::default()
+        })
+        .collect();
+    Samples {
+        period: ms(100),
+        gpus,
+        gpu_rows: rows.clone(),
+        host: Track { rows, readings },
+        ..Samples::default()
+    }
+}
+
+fn steady() -> Window {
+    Window { from: ms(1050), to: ms(2950) }
+}
+
+fn load() -> Load {
+    Load { output_tokens: Some(190.0), total_tokens: Some(380.0), ..Load::default() }
+}
+
+#[test]
+fn idle_before_and_after_is_in_no_figure() {
+    let figures = figures(&samples(vec![device(0)]), steady(), &load());
+    let gpu = &figures.gpus[0];
+    assert_eq!((gpu.power_w_mean, gpu.power_w_max), (Some(100.0), Some(100.0)));
+    assert_eq!(gpu.sm_clock_mhz_min, Some(1900.0));
+    assert!((gpu.energy_j.unwrap() - 190.0).abs() < 1e-9);
+    assert_eq!(figures.energy_source, Some(EnergySource::Counter));
+    assert!((figures.joules_per_output_token.unwrap() - 1.0).abs() < 1e-9);
+    assert!((figures.joules_per_total_token.unwrap() - 0.5).abs() < 1e-9);
+    assert_eq!(figures.sources["gpu"].samples, 19);
+    assert_eq!(figures.sources["gpu"].coverage, 1.0);
+}
+
+#[test]
+fn energy_above_idle_takes_the_idle_power_from_the_same_counter() {
+    let idle = Some(Window { from: ms(0), to: ms(900) });
+    let figures = figures(&samples(vec![device(0)]), steady(), &Load { idle, ..load() });
+    let above = figures.joules_per_output_token_above_idle.unwrap();
+    assert!((above - (190.0 - 19.0) / 190.0).abs() < 1e-9, "{above}");
+}
+
+#[test]
+fn without_a_counter_power_is_integrated_and_says_so() {
+    let mut gpu = device(0);
+    gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::Energy, None));
+    let figures = figures(&samples(vec![gpu]), steady(), &load());
+    assert_eq!(figures.energy_source, Some(EnergySource::IntegratedPower));
+    assert!((figures.energy_j.unwrap() - 190.0).abs() < 1e-9);
+    assert!(figures.reasons["gpus.0.energy_j"].contains("integrated"));
+}
+
+#[test]
+fn a_counter_that_was_reset_is_not_believed() {
+    let mut gpu = device(0);
+    for reading in gpu.readings.iter_mut().filter(|reading| reading.at >= ms(2000)) {
+        let after = reading.get(GpuMetric::Energy).map(|joules| joules - 100.0);
+        reading.set(GpuMetric::Energy, after);
+    }
+    let figures = figures(&samples(vec![gpu]), steady(), &load());
+    assert_eq!(figures.gpus[0].energy_source, Some(EnergySource::IntegratedPower));
+    assert!(figures.reasons["gpus.0.energy_j"].contains("went back"));
+}
+
+#[test]
+fn a_device_lost_in_the_window_has_no_energy_and_says_what_its_figures_stand_for() {
+    let mut gpu = device(0);
+    for reading in gpu.readings.iter_mut().filter(|reading| reading.at >= ms(2000)) {
+        let error = Some("lost".to_owned());
+        *reading = GpuReading { at: reading.at, error, ..GpuReading::default() };
+    }
+    let figures = figures(&samples(vec![gpu]), steady(), &load());
+    assert_eq!(figures.gpus[0].power_w_mean, Some(100.0));
+    assert_eq!(figures.gpus[0].energy_j, None);
+    assert_eq!((figures.energy_j, figures.joules_per_output_token), (None, None));
+    assert_eq!(
+        figures.reasons["gpus.0.power_w_mean"],
+        "10 of 19 readings failed (lost): of the others"
+    );
+    assert!(figures.reasons["joules_per_output_token"].contains("GPU 0"));
+}
+
+#[test]
+fn a_memory_utilisation_that_stays_0_under_load_is_missing() {
+    let mut gpu = device(0);
+    gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::MemoryUtil, Some(0.0)));
+    let figures = figures(&samples(vec![gpu]), steady(), &load());
+    assert_eq!(figures.gpus[0].memory_util_pct_mean, None);
+    assert!(figures.reasons["gpus.0.memory_util_pct_mean"].contains("reads 0"));
+    assert_eq!(figures.memory_source, Some("meminfo"));
+}
+
+#[test]
+fn only_devices_that_the_server_uses_count_towards_its_energy() {
+    let process = |owner| GpuProcess { pid: 7, memory_bytes: Some(5), owner };
+    let mut ours = device(1);
+    ours.processes = vec![(ms(0), vec![process(Owner::Server)])];
+    let mut others = device(0);
+    others.processes = vec![(ms(0), vec![process(Owner::Other)])];
+    let figures = figures(&samples(vec![others, ours]), steady(), &load());
+    assert_eq!(figures.gpus[0].used_by_server, Some(false));
+    assert_eq!(figures.gpus[1].used_by_server, Some(true));
+    assert_eq!(figures.gpus[0].foreign().count(), 1);
+    assert!((figures.energy_j.unwrap() - 190.0).abs() < 1e-9);
+}
+
+#[test]
+fn throttle_reasons_are_shares_of_samples() {
+    let figures = figures(&samples(vec![device(0)]), steady(), &load());
+    let share = figures.gpus[0].throttle_share["sw_power_cap"];
+    assert!((share - 9.0 / 19.0).abs() < 1e-12, "{share}");
+}
+
+#[test]
+fn without_a_device_the_cpu_package_gives_the_energy() {
+    let mut samples = samples(Vec::new());
+    samples.gpu_reason = Some("no library".to_owned());
+    let figures = figures(&samples, steady(), &load());
+    assert_eq!(figures.energy_source, Some(EnergySource::Rapl));
+    assert!((figures.energy_j.unwrap() - 38.0).abs() < 1e-9);
+    assert_eq!((figures.memory_source, figures.gpu_reason.as_deref()), (None, Some("no library")));
+    assert!((figures.host.unwrap().cpu_pct_mean.unwrap() - 25.0).abs() < 1e-9);
+    let server = figures.server.unwrap();
+    assert!((server.cpu_s.unwrap() - 0.95).abs() < 1e-9);
+    assert!((server.cpu_s_per_output_token.unwrap() - 0.005).abs() < 1e-9);
+    assert_eq!((server.rss_bytes_max, server.pss_bytes_max), (Some(1_000), Some(900)));
+}
+
+#[test]
+fn a_wall_meter_stands_before_every_other_source() {
+    let load = Load { wall_power_w: Some(85.0), ..load() };
+    let figures = figures(&samples(vec![device(0)]), steady(), &load);
+    assert_eq!(figures.energy_source, Some(EnergySource::WallPower));
+    assert!((figures.energy_j.unwrap() - 85.0 * 1.9).abs() < 1e-9);
+    assert!(figures.reasons.contains_key("joules_per_output_token_above_idle"));
+}
+
+#[test]
+fn an_empty_recording_has_a_reason_for_everything() {
+    let figures = figures(&Samples::default(), steady(), &Load::default());
+    assert_eq!(figures.worst_source().map(|source| source.samples), Some(0));
+    for key in ["host.cpu_pct_mean", "harness.cpu_s", "server", "joules_per_output_token"] {
+        assert!(figures.reasons.contains_key(key), "{key}");
+    }
+}
