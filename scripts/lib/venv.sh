@@ -1,11 +1,10 @@
-# Sourced after say.sh: a Python environment for each engine, under venvs/ (which git ignores).
+# Sourced after say.sh and need.sh: a Python environment for each engine, under venvs/ (which git ignores).
 
 # make_venv FOLDER: creates it unless it is there.
 make_venv() {
     [ -x "$1/bin/python" ] && return
     python3 -m venv "$1" >&2 ||
-        die "python3 could not make a virtual environment." \
-            "Debian and Ubuntu: apt-get install python3-venv"
+        die "python3 could not make a virtual environment (its message is above)."
 }
 
 # pip_install FOLDER ARGUMENT…: pip of that environment, quiet but for errors.
