@@ -1,5 +1,11 @@
 //! The HTTP contract that both programs share: requests, chunks, usage, timings, error bodies and
 //! the server-sent-events framing. Pure data: no I/O, no clock, nothing of ours is imported.
 
+pub mod chat;
+pub mod completion;
+pub mod error;
+pub mod fields;
+pub mod models;
+pub mod options;
 pub mod sse;
 pub mod usage;

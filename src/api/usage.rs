@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Usage {
     /// Tokens of the rendered prompt, cached ones included.
     pub prompt_tokens: u64,
-    /// Tokens generated, the end-of-generation token not included.
+    /// Tokens generated, the one that ended the answer included, as other servers count them.
     pub completion_tokens: u64,
     /// The sum of the two.
     pub total_tokens: u64,
@@ -59,4 +59,26 @@ pub struct Timings {
     pub predicted_per_second: f64,
     /// Time between the request's arrival in the queue and its start in the slot.
     pub queue_ms: f64,
+}
+
+/// A server's own account of one request, under the names of Fireworks' `perf_metrics`.
+///
+/// Every value is text, as in Fireworks' headers; durations are decimal seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PerfMetrics {
+    /// Tokens of the rendered prompt, cached ones included.
+    pub prompt_tokens: String,
+    /// Those of them that were cached.
+    pub cached_prompt_tokens: String,
+    /// From the request's arrival to its first token.
+    pub server_time_to_first_token: String,
+    /// From the request's arrival to its last token.
+    pub server_processing_time: String,
+    /// Time in the queue.
+    pub prefill_queue_duration: String,
+    /// Time for the prompt.
+    pub prefill_duration: String,
+    /// Time for the answer, from its first token to its last.
+    pub generation_duration: String,
 }

@@ -1,3 +1,14 @@
 //! The server: one GGUF model behind an OpenAI-compatible streaming API.
 
+pub mod cli;
+pub mod config;
+mod duration;
+pub mod http;
 pub mod inference;
+pub mod metrics;
+pub mod prompt;
+mod run;
+mod start_up;
+
+pub use run::{ServeError, listen, run};
+pub use start_up::StartUp;

@@ -1,0 +1,154 @@
+//! What an answer looks like, in each endpoint's form: its text, its counts, its times.
+
+use std::time::Duration;
+
+use crate::api::options::StreamUsage;
+use crate::api::usage::{PerfMetrics, Timings, Usage};
+use crate::serve::inference::{Completion, FinishReason, TextChunk};
+
+/// What all forms need to know of one answer.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    /// `chatcmpl-…` or `cmpl-…`.
+    pub id: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The id of the model that answers.
+    pub model: String,
+    /// Where a stream says what it used.
+    pub stream_usage: StreamUsage,
+    /// Whether Fireworks' names are sent too.
+    pub perf_metrics: bool,
+    /// Whether log probabilities were asked for.
+    pub logprobs: bool,
+}
+
+/// The form of an endpoint's answers. Each method writes the JSON of one event, or of the whole.
+pub trait Form: Send + Unpin + 'static {
+    /// The event that is sent as soon as the request is accepted, if there is one.
+    fn opening(&self) -> Option<String>;
+
+    /// A piece of the answer.
+    fn piece(&mut self, chunk: &TextChunk) -> String;
+
+    /// The answer's end.
+    fn finish(&mut self, end: &End) -> String;
+
+    /// The event that carries only the usage.
+    fn usage(&self, usage: Usage) -> String;
+
+    /// The whole answer in one.
+    fn whole(&mut self, all: TextChunk, end: &End) -> String;
+}
+
+/// How an answer ended, in the words of the API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// `stop` or `length`.
+    pub finish_reason: &'static str,
+    /// What it took.
+    pub usage: Usage,
+    /// Where the time went.
+    pub timings: Timings,
+    /// The same under Fireworks' names.
+    pub perf_metrics: PerfMetrics,
+}
+
+impl From<&Completion> for End {
+    fn from(completion: &Completion) -> Self {
+        let [n_prompt, n_cached, n_generated] =
+            [completion.n_prompt, completion.n_cached, completion.n_generated].map(u64::from);
+        let times = completion.timings;
+        Self {
+            finish_reason: match completion.reason {
+                FinishReason::Stop => "stop",
+                FinishReason::Length => "length",
+            },
+            usage: Usage::new(n_prompt, n_cached, n_generated),
+            timings: Timings {
+                cache_n: n_cached,
+                prompt_n: n_prompt - n_cached,
+                prompt_ms: ms(times.prefill),
+                prompt_per_token_ms: ratio(ms(times.prefill), n_prompt - n_cached),
+                prompt_per_second: per_second(n_prompt - n_cached, times.prefill),
+                predicted_n: n_generated,
+                predicted_ms: ms(times.decode),
+                predicted_per_token_ms: ratio(ms(times.decode), n_generated),
+                predicted_per_second: per_second(n_generated, times.decode),
+                queue_ms: ms(times.queued),
+            },
+            perf_metrics: PerfMetrics {
+                prompt_tokens: n_prompt.to_string(),
+                cached_prompt_tokens: n_cached.to_string(),
+                server_time_to_first_token: seconds(times.queued + times.prefill),
+                server_processing_time: seconds(times.queued + times.prefill + times.decode),
+                prefill_queue_duration: seconds(times.queued),
+                prefill_duration: seconds(times.prefill),
+                generation_duration: seconds(times.decode),
+            },
+        }
+    }
+}
+
+/// The text of bytes that are not necessarily whole characters.
+pub fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn ms(duration: Duration) -> f64 {
+    // Whole nanoseconds in, so that no digits are sent that a clock never had.
+    (duration.as_secs_f64() * 1e9).round() / 1e6
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.6}", duration.as_secs_f64())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+fn ratio(numerator: f64, denominator: u64) -> f64 {
+    if denominator == 0 { 0.0 } else { numerator / denominator as f64 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+fn per_second(count: u64, duration: Duration) -> f64 {
+    if duration.is_zero() { 0.0 } else { count as f64 / duration.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::inference::Timings as Times;
+
+    #[test]
+    fn the_times_are_llama_servers_and_fireworks() {
+        let end = End::from(&Completion {
+            reason: FinishReason::Length,
+            stopped_by: None,
+            n_prompt: 12,
+            n_cached: 2,
+            n_generated: 4,
+            timings: Times {
+                queued: Duration::from_millis(1500),
+                prefill: Duration::from_millis(50),
+                decode: Duration::from_millis(200),
+                own_work: Duration::ZERO,
+            },
+        });
+        assert_eq!(end.finish_reason, "length");
+        assert_eq!(end.usage, Usage::new(12, 2, 4));
+        let times = &end.timings;
+        assert_eq!((times.cache_n, times.prompt_n, times.predicted_n), (2, 10, 4));
+        // 50 ms / 10, 10 / 0.05 s, 200 ms / 4, 4 / 0.2 s.
+        assert_eq!((times.prompt_per_token_ms, times.prompt_per_second), (5.0, 200.0));
+        assert_eq!((times.predicted_per_token_ms, times.predicted_per_second), (50.0, 20.0));
+        assert_eq!(times.queue_ms, 1500.0);
+        assert_eq!(end.perf_metrics.server_time_to_first_token, "1.550000");
+        assert_eq!(end.perf_metrics.server_processing_time, "1.750000");
+    }
+
+    #[test]
+    fn no_rate_is_infinite() {
+        assert_eq!(per_second(1, Duration::ZERO), 0.0);
+        assert_eq!(ratio(1.0, 0), 0.0);
+    }
+}

@@ -1,0 +1,95 @@
+//! The form of text completions.
+
+use serde_json::{Map, Value};
+
+use crate::api::completion::{Completion, CompletionChoice, CompletionLogprobs};
+use crate::api::options::StreamUsage;
+use crate::api::usage::Usage;
+use crate::serve::inference::TextChunk;
+
+use super::answer::{End, Envelope, Form, lossy};
+
+/// Answers of `/v1/completions`.
+pub struct CompletionForm {
+    /// What is the same in all chunks.
+    pub envelope: Envelope,
+    /// Characters of the answer so far: where the next token begins.
+    pub n_chars: usize,
+}
+
+impl CompletionForm {
+    fn event<'a>(&'a self, choices: Vec<CompletionChoice<'a>>) -> Completion<'a> {
+        Completion {
+            id: &self.envelope.id,
+            object: "text_completion",
+            created: self.envelope.created,
+            model: &self.envelope.model,
+            choices,
+            usage: None,
+            timings: None,
+            perf_metrics: None,
+        }
+    }
+
+    /// With the end of the answer, and the usage if it belongs here.
+    fn ending<'a>(&'a self, choice: CompletionChoice<'a>, end: &End, usage: bool) -> String {
+        let mut event = self.event(vec![choice]);
+        event.usage = usage.then(|| end.usage.clone());
+        event.timings = Some(end.timings.clone());
+        event.perf_metrics = self.envelope.perf_metrics.then(|| end.perf_metrics.clone());
+        json(&event)
+    }
+
+    fn logprobs(&mut self, chunk: &TextChunk) -> Option<CompletionLogprobs> {
+        if !self.envelope.logprobs {
+            return None;
+        }
+        let mut lists = CompletionLogprobs::default();
+        for entry in &chunk.logprobs {
+            let token = lossy(&entry.token.bytes);
+            lists.text_offset.push(self.n_chars);
+            self.n_chars += token.chars().count();
+            lists.tokens.push(token);
+            lists.token_logprobs.push(entry.token.logprob);
+            let top = entry.top.iter();
+            let top = top.map(|c| (lossy(&c.bytes), Value::from(c.logprob)));
+            lists.top_logprobs.push(top.collect::<Map<_, _>>());
+        }
+        Some(lists)
+    }
+}
+
+impl Form for CompletionForm {
+    fn opening(&self) -> Option<String> {
+        None
+    }
+
+    fn piece(&mut self, chunk: &TextChunk) -> String {
+        let logprobs = self.logprobs(chunk);
+        json(&self.event(vec![CompletionChoice { logprobs, ..choice(&chunk.text) }]))
+    }
+
+    fn finish(&mut self, end: &End) -> String {
+        let choice = CompletionChoice { finish_reason: Some(end.finish_reason), ..choice("") };
+        self.ending(choice, end, self.envelope.stream_usage == StreamUsage::OnFinish)
+    }
+
+    fn usage(&self, usage: Usage) -> String {
+        json(&Completion { usage: Some(usage), ..self.event(Vec::new()) })
+    }
+
+    fn whole(&mut self, all: TextChunk, end: &End) -> String {
+        let logprobs = self.logprobs(&all);
+        let finish_reason = Some(end.finish_reason);
+        let choice = CompletionChoice { logprobs, finish_reason, ..choice(&all.text) };
+        self.ending(choice, end, true)
+    }
+}
+
+fn choice(text: &str) -> CompletionChoice<'_> {
+    CompletionChoice { index: 0, text, logprobs: None, finish_reason: None }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("an answer has string keys only")
+}

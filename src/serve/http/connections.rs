@@ -1,0 +1,124 @@
+//! Accepts connections, serves each on its own task, and closes them all at the end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A connection without a request is closed after this, be it new, idle or half a request: as long
+/// as llama-server waits. Benchmarks open connections long before they use them.
+const HEADERS_DEADLINE: Duration = Duration::from_secs(600);
+/// After an accept that failed (no file descriptors, for example) others would fail at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time for the last bytes to reach slow readers when everything else has ended.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// All connections of a server.
+pub struct Connections {
+    address: SocketAddr,
+    /// No new connections, no further request on those that are open.
+    closing: CancellationToken,
+    /// Cut what is still open.
+    cut: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Connections {
+    /// Starts to accept.
+    ///
+    /// # Errors
+    /// When the listener has no address, which is the system's failure.
+    pub fn start(listener: TcpListener, router: Router) -> io::Result<Self> {
+        let connections = Self {
+            address: listener.local_addr()?,
+            closing: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        connections.tasks.spawn(accept(
+            listener,
+            router,
+            connections.closing.clone(),
+            connections.cut.clone(),
+            connections.tasks.clone(),
+        ));
+        Ok(connections)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more; lets what was answered reach its readers; cuts the rest after 2 s.
+    pub async fn close(self) {
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(CLOSE_DEADLINE, self.tasks.wait()).await.is_err() {
+            self.cut.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    closing: CancellationToken,
+    cut: CancellationToken,
+    tasks: TaskTracker,
+) {
+    loop {
+        let accepted = tokio::select! {
+            () = closing.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (closing, cut) = (closing.clone(), cut.clone());
+                tasks.spawn(serve_one(stream, router.clone(), closing, cut));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    router: Router,
+    closing: CancellationToken,
+    cut: CancellationToken,
+) {
+    // Without it each token waits for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "failed to set TCP_NODELAY");
+    }
+    let service = TowerToHyperService::new(router);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_DEADLINE);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = connection => ended,
+                () = cut.cancelled() => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}

@@ -1,0 +1,228 @@
+//! The two endpoints that generate: read, check, submit, and send what comes back.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+
+use crate::api::chat::ChatRequest;
+use crate::api::completion::{CompletionRequest, Prompt};
+use crate::api::error::kind;
+use crate::api::options::Options;
+use crate::serve::inference::{
+    Event, Events, Failure, GenerationParams, Job, TextChunk, TokenId, Tokenizer,
+};
+use crate::serve::metrics::Outcome;
+use crate::serve::prompt::Prompter;
+
+use super::answer::{End, Envelope, Form};
+use super::app::{App, Loaded};
+use super::body::read_json;
+use super::chat::ChatForm;
+use super::completion::CompletionForm;
+use super::params::generation_params;
+use super::record::RequestRecord;
+use super::refusal::{self, Refusal};
+use super::stream::AnswerStream;
+
+/// OpenAI's default for text completions; chat answers are limited by the context alone.
+const COMPLETION_TOKENS_DEFAULT: u32 = 16;
+/// Bodies up to this size are prepared at once: handing them over would take longer than the work.
+/// Larger ones would keep other requests waiting.
+const PREPARED_INLINE_BYTES_MAX: usize = 4096;
+
+/// A request that was understood.
+struct Prepared {
+    prompt: Vec<TokenId>,
+    params: GenerationParams,
+    stream: bool,
+    envelope: Envelope,
+}
+
+/// `POST /v1/chat/completions`.
+pub async fn chat(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
+    let request = Arrived::new(request, "chat", "chatcmpl-");
+    answer(app, request, prepare_chat, |envelope| ChatForm { envelope }).await
+}
+
+/// `POST /v1/completions`.
+pub async fn completion(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
+    let request = Arrived::new(request, "completion", "cmpl-");
+    let form = |envelope| CompletionForm { envelope, n_chars: 0 };
+    answer(app, request, prepare_completion, form).await
+}
+
+/// A request at the door.
+struct Arrived {
+    request: Request,
+    at: Instant,
+    endpoint: &'static str,
+    id: String,
+}
+
+impl Arrived {
+    fn new(request: Request, endpoint: &'static str, id_prefix: &str) -> Self {
+        let id = format!("{id_prefix}{}", uuid::Uuid::new_v4().simple());
+        Self { request, at: Instant::now(), endpoint, id }
+    }
+}
+
+/// Everything that a preparation needs, off the reactor.
+struct Tools {
+    prompter: Arc<Prompter>,
+    tokenizer: Arc<dyn Tokenizer>,
+    id: String,
+    model: String,
+}
+
+async fn answer<F: Form>(
+    app: Arc<App>,
+    arrived: Arrived,
+    prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
+    form: impl FnOnce(Envelope) -> F,
+) -> Response<Body> {
+    let id = arrived.id.clone();
+    let endpoint = arrived.endpoint;
+    let answered = try_answer(&app, arrived, prepare, form).await;
+    let mut response = answered.unwrap_or_else(|refusal| {
+        let (status, message) = (refusal.status.as_u16(), &refusal.detail.message);
+        tracing::info!(id, endpoint, outcome = "refused", status, message, "request");
+        app.metrics.ended(Outcome::Refused);
+        refusal.into_response()
+    });
+    let id = HeaderValue::from_str(&id).expect("an id is letters, digits and dashes");
+    response.headers_mut().insert("x-request-id", id);
+    response
+}
+
+async fn try_answer<F: Form>(
+    app: &App,
+    arrived: Arrived,
+    prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
+    form: impl FnOnce(Envelope) -> F,
+) -> Result<Response<Body>, Refusal> {
+    let loaded = app.serving()?;
+    let (head, body) = arrived.request.into_parts();
+    let body = read_json(&head.headers, body).await?;
+    let tools = Tools {
+        prompter: Arc::clone(&loaded.prompter),
+        tokenizer: Arc::clone(loaded.tokenizer()),
+        id: arrived.id.clone(),
+        model: loaded.card.id.clone(),
+    };
+    let prepared = prepare_where_it_suits(body, tools, prepare).await?;
+    let n_prompt = prepared.prompt.len();
+    let events = submit(app, loaded, prepared.prompt, prepared.params, arrived.at)?;
+    let record = RequestRecord::new(
+        Arc::clone(&app.metrics),
+        arrived.id,
+        arrived.endpoint,
+        arrived.at,
+        n_prompt,
+    );
+    let stream_usage = prepared.envelope.stream_usage;
+    let form = form(prepared.envelope);
+    if prepared.stream {
+        return Ok(AnswerStream::new(events, form, stream_usage, record).into_response());
+    }
+    let json = collect(events, form, record).await?;
+    let json_type = HeaderValue::from_static("application/json");
+    Ok(([(header::CONTENT_TYPE, json_type)], json).into_response())
+}
+
+async fn prepare_where_it_suits(
+    body: Bytes,
+    tools: Tools,
+    prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
+) -> Result<Prepared, Refusal> {
+    if body.len() <= PREPARED_INLINE_BYTES_MAX {
+        return prepare(&body, tools);
+    }
+    let prepared = tokio::task::spawn_blocking(move || prepare(&body, tools)).await;
+    prepared.unwrap_or_else(|_| {
+        let message = "Failed to read the request because of a bug in the server.";
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, kind::SERVER, message))
+    })
+}
+
+fn prepare_chat(body: &[u8], tools: Tools) -> Result<Prepared, Refusal> {
+    let request = ChatRequest::parse(body)?;
+    let n_ctx = tools.tokenizer.settings().n_ctx;
+    let prompt = tools.prompter.chat(&request.messages);
+    let prompt = prompt.map_err(|error| refusal::of_prompt(&error, n_ctx))?;
+    prepared(prompt, request.options, request.top_logprobs, u32::MAX, tools)
+}
+
+fn prepare_completion(body: &[u8], tools: Tools) -> Result<Prepared, Refusal> {
+    let request = CompletionRequest::parse(body)?;
+    let n_ctx = tools.tokenizer.settings().n_ctx;
+    let prompt = match request.prompt {
+        Prompt::Text(text) => tools
+            .prompter
+            .text(&text)
+            .map_err(|error| refusal::of_prompt(&error, n_ctx).param("prompt"))?,
+        Prompt::Tokens(tokens) => tokens,
+    };
+    prepared(prompt, request.options, request.logprobs, COMPLETION_TOKENS_DEFAULT, tools)
+}
+
+fn prepared(
+    prompt: Vec<TokenId>,
+    options: Options,
+    top_logprobs: Option<u32>,
+    max_tokens_default: u32,
+    tools: Tools,
+) -> Result<Prepared, Refusal> {
+    let stream = options.stream;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let envelope = Envelope {
+        id: tools.id,
+        created: now.map_or(0, |since| since.as_secs()),
+        model: tools.model,
+        stream_usage: options.stream_usage,
+        perf_metrics: options.perf_metrics_in_response,
+        logprobs: top_logprobs.is_some(),
+    };
+    let tokenizer = tools.tokenizer.as_ref();
+    let params = generation_params(options, top_logprobs, max_tokens_default, tokenizer)?;
+    Ok(Prepared { prompt, params, stream, envelope })
+}
+
+fn submit(
+    app: &App,
+    loaded: &Loaded,
+    prompt: Vec<TokenId>,
+    params: GenerationParams,
+    arrived: Instant,
+) -> Result<Events, Refusal> {
+    let submitted = loaded.handle.submit(Job { prompt, params, arrived });
+    submitted
+        .map_err(|error| refusal::of_submit(error, loaded.n_ctx(), app.metrics.retry_after_s()))
+}
+
+/// Waits for the whole answer. When hyper drops this future, the client has hung up.
+async fn collect<F: Form>(
+    mut events: Events,
+    mut form: F,
+    mut record: RequestRecord,
+) -> Result<String, Refusal> {
+    let mut all = TextChunk::default();
+    while let Some(event) = events.next().await {
+        record.saw(&event);
+        match event {
+            Event::Started { .. } | Event::PromptDone { .. } => {}
+            Event::Text(mut chunk) => {
+                all.text.push_str(&chunk.text);
+                all.n_tokens += chunk.n_tokens;
+                all.logprobs.append(&mut chunk.logprobs);
+            }
+            Event::Done(completion) => return Ok(form.whole(all, &End::from(&completion))),
+            Event::Failed(failure) => return Err(failure.into()),
+        }
+    }
+    Err(Failure::Gone.into())
+}

@@ -1,0 +1,90 @@
+//! The lines that the server prints when it is ready.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use super::inference::Tokenizer;
+
+/// What is served, on what, and where. The last line is `listening on http://HOST:PORT`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartUp {
+    lines: Vec<String>,
+}
+
+impl StartUp {
+    /// What there is to say of a loaded model.
+    pub fn new(tokenizer: &dyn Tokenizer, address: SocketAddr) -> Self {
+        let (info, settings) = (tokenizer.info(), tokenizer.settings());
+        let name = info.name.clone().unwrap_or_else(|| info.architecture.clone());
+        Self {
+            lines: vec![
+                format!(
+                    "model: {name}, {} parameters, {}, {}",
+                    count(info.n_params),
+                    info.file_type,
+                    bytes(info.file_bytes)
+                ),
+                format!(
+                    "context: {} tokens (trained for {}), KV cache {} in {}",
+                    settings.n_ctx,
+                    info.n_ctx_train,
+                    bytes(settings.kv_bytes),
+                    settings.kv_type
+                ),
+                format!(
+                    "device: {}, {} threads ({} for prompts)",
+                    settings.device, settings.threads, settings.threads_batch
+                ),
+                format!("listening on http://{address}"),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for StartUp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.lines.join("\n"))
+    }
+}
+
+/// A count with three digits and a letter: 135 M, 8.03 B.
+fn count(n: u64) -> String {
+    scaled(n, &["", " k", " M", " B", " T"])
+}
+
+/// Bytes with three digits and a unit: 271 MB.
+fn bytes(n: u64) -> String {
+    scaled(n, &[" B", " kB", " MB", " GB", " TB"])
+}
+
+fn scaled(n: u64, units: &[&str]) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit() {
+        assert_eq!(count(134_515_008), "135 M");
+        assert_eq!(count(8_030_261_248), "8.03 B");
+        assert_eq!(bytes(98_362_432), "98.4 MB");
+        assert_eq!(bytes(999_600), "1.00 MB");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(0), "0 B");
+    }
+}
