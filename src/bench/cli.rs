@@ -16,6 +16,10 @@ pub struct Cli {
 /// The subcommands, in the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Print every level of results files and their scoreboard rows; keep a scoreboard up to date.
+    Scoreboard(cmd::scoreboard::Args),
+    /// Write levels.csv and requests.csv for spreadsheets.
+    Csv(cmd::csv::Args),
     /// Print the completions of a shell, to be sourced by it.
     Completions(cmd::completions::Args),
 }
@@ -27,6 +31,8 @@ impl Command {
     /// What stopped the command as a whole; [`cmd::BadInput`] among the causes means exit code 2.
     pub fn run(self) -> anyhow::Result<u8> {
         match self {
+            Self::Scoreboard(args) => cmd::scoreboard::run(&args),
+            Self::Csv(args) => cmd::csv::run(&args),
             Self::Completions(args) => cmd::completions::run(&args),
         }
     }

@@ -1,4 +1,9 @@
 //! Files: what a run leaves behind, and everything that reads it.
 
 pub mod convert;
+pub mod csv;
+pub mod escape;
+mod foreign;
 pub mod record;
+pub mod scoreboard;
+pub mod store;

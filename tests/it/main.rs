@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
 mod prompts;
+mod scoreboard;
 mod tidy;

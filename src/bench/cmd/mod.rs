@@ -3,13 +3,47 @@
 //! `run` returns an exit code; the answer goes to stdout, everything else to stderr.
 
 pub mod completions;
+pub mod csv;
+pub mod scoreboard;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use crate::exit_codes;
+use crate::results::store::{self, StoreError, StoredRun};
 
 /// What the user gave is wrong (a flag, a file, a variable): exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
+
+/// Prints a command's answer. A reader that went away (`| head`) wants no more of it: no error.
+///
+/// # Errors
+/// If stdout cannot be written for any other reason.
+pub fn answer(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Reads results files and folders that the user named.
+fn read_runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
+    Ok(store::read_many(paths).map_err(unreadable)?)
+}
+
+/// A results file that cannot be read is the user's to mend.
+fn unreadable(error: StoreError) -> BadInput {
+    BadInput(format!("failed to {:#}", anyhow::Error::from(error)))
+}
+
+/// Replaces a file in one step: a reader sees the old text or the new one.
+fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    store::replace(path, bytes)
+        .map_err(|error| anyhow::anyhow!("failed to {:#}", anyhow::Error::from(error)))
+}
 
 /// The exit code of a command that ended in `error`.
 pub fn exit_code_of(error: &anyhow::Error) -> u8 {

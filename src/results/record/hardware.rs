@@ -48,6 +48,14 @@ pub struct Hardware {
     pub reasons: BTreeMap<String, String>,
 }
 
+impl Hardware {
+    /// The devices that the server under test uses; all of them where that cannot be told.
+    pub fn gpus_in_use(&self) -> Vec<&Gpu> {
+        let known = self.gpus.iter().any(|gpu| gpu.used_by_server == Some(true));
+        self.gpus.iter().filter(|gpu| !known || gpu.used_by_server == Some(true)).collect()
+    }
+}
+
 /// How well one source of samples kept up.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -13,7 +13,7 @@ pub use hardware::{
     Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, SourceUsage, ThrottleShares,
 };
 pub use level::{
-    Flag, Level, MetricStats, MetricTable, PercentilesAll, Severity, Summary, Verdict,
+    Flag, Level, METRICS, MetricStats, MetricTable, PercentilesAll, Severity, Summary, Verdict,
 };
 pub use meta::{ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMeta};
 pub use request::{RequestRecord, ServerTimesRecord};
@@ -57,6 +57,24 @@ pub struct ResultsFile {
     /// What each metric means, in words.
     #[serde(default)]
     pub definitions: BTreeMap<String, Definition>,
+}
+
+impl ResultsFile {
+    /// A file of this version in which nothing has been measured yet.
+    pub fn new(meta: Meta) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            metrics_version: METRICS_VERSION,
+            meta,
+            levels: Vec::new(),
+            skipped: None,
+            failed: None,
+            interrupted: false,
+            engine_log_tail: None,
+            client_floor: None,
+            definitions: BTreeMap::new(),
+        }
+    }
 }
 
 /// Why a run was skipped or failed.

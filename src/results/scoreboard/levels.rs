@@ -1,0 +1,94 @@
+//! Every level of one run, for a terminal.
+
+use super::row::{NONE, milliseconds, number, ttft_p99};
+use crate::results::escape::terminal;
+use crate::results::record::{Level, ResultsFile, Verdict};
+
+const HEAD: &str =
+    "   c   n_ok  err   ttft p50        p90        p99  tok/s p50  e2e p50      tput  verdict";
+
+/// The run's identity, one line a level (TTFT in ms, e2e in s), and each flag with its reason.
+pub fn levels_table(file: &ResultsFile) -> String {
+    let meta = &file.meta;
+    let facts = [&meta.target, &meta.model, &meta.precision, &meta.date, &meta.prompts];
+    let facts: Vec<String> = facts.into_iter().map(|fact| terminal(fact)).collect();
+    let mut text = format!("{}  sha={}\n", facts.join("  "), terminal(&meta.git_sha));
+    let outcomes = [("failed", &file.failed), ("skipped", &file.skipped)];
+    for (what, reason) in outcomes {
+        if let Some(reason) = reason {
+            let (name, why) = (terminal(&reason.reason), terminal(&reason.text));
+            text.push_str(&format!("{what} ({name}): {why}\n"));
+        }
+    }
+    if file.interrupted {
+        text.push_str("interrupted: these are the levels that were measured until then\n");
+    }
+    if file.levels.is_empty() {
+        return text;
+    }
+    text.push_str(HEAD);
+    text.push('\n');
+    let mut levels: Vec<&Level> = file.levels.iter().collect();
+    levels.sort_by_key(|level| level.summary.concurrency);
+    for level in &levels {
+        text.push_str(&line(level));
+    }
+    for level in &levels {
+        for flag in &level.flags {
+            let (name, why) = (terminal(&flag.name), terminal(&flag.text));
+            text.push_str(&format!("  c={} {name}: {why}\n", level.summary.concurrency));
+        }
+    }
+    text
+}
+
+fn line(level: &Level) -> String {
+    let summary = &level.summary;
+    let p50 = |metric: &str| summary.metric(metric).and_then(|stats| stats.p50);
+    let p90 = summary.metric("ttft").and_then(|ttft| ttft.p90);
+    let verdict = match level.verdict {
+        Verdict::Valid => NONE,
+        Verdict::Flagged => "flagged",
+        Verdict::Invalid => "invalid",
+    };
+    format!(
+        "{:>4} {:>6} {:>4} {:>10} {:>10} {:>10} {:>10} {:>8} {:>9}  {verdict}\n",
+        summary.concurrency,
+        summary.n_ok,
+        summary.n_err,
+        milliseconds(p50("ttft")),
+        milliseconds(p90),
+        ttft_p99(summary),
+        number(p50("decode_tps"), 1),
+        number(p50("e2e"), 2),
+        number(summary.throughput_tps, 1),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::record::{Meta, Summary};
+
+    #[test]
+    fn a_level_is_a_line_under_the_head() {
+        let meta = Meta { target: "a\u{1b}[2J".into(), ..Meta::default() };
+        let summary = Summary { concurrency: 64, n_ok: 200, n_err: 1, ..Summary::default() };
+        let level = Level {
+            summary,
+            hardware: None,
+            flags: Vec::new(),
+            verdict: Verdict::Invalid,
+            requests: Vec::new(),
+        };
+        let text = levels_table(&ResultsFile { levels: vec![level], ..ResultsFile::new(meta) });
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(!text.contains('\u{1b}'));
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            lines[2],
+            "  64    200    1          -          -          -          -        -         -  invalid"
+        );
+        assert_eq!(lines[1].find("verdict"), lines[2].find("invalid"));
+    }
+}

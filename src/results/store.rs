@@ -1,0 +1,339 @@
+//! The folder of results: one JSON file a run, written once and never again.
+//!
+//! A file appears under its name complete or not at all, and never in the place of another one.
+//! Reading takes this harness's files and those of the lesson's own `bench.py`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::foreign;
+use super::record::{ResultsFile, SCHEMA_VERSION};
+
+/// Longest part of a file name that one foreign string may take, in bytes.
+const SLUG_LEN_MAX: usize = 60;
+/// Files of one second, target and prompts stem: more than this is a mistake, not a collision.
+const COLLISIONS_MAX: u32 = 10_000;
+
+/// A results file and where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredRun {
+    /// As it was named, or as it was found in a folder that was named.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub file: ResultsFile,
+}
+
+impl StoredRun {
+    /// Its file name, which identifies a run in tables and reports.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// Why results could not be written or read. Each text fits after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder or file could not be written.
+    #[error("write {path}")]
+    Write {
+        /// What was to be written.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file or folder could not be read.
+    #[error("read {path}")]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file is no JSON, or JSON that no results file can be.
+    #[error("read {path} as a results file: {message}")]
+    NoResults {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where in it.
+        message: String,
+    },
+    /// A later version of this program wrote it.
+    #[error(
+        "read {path}: its schema_version is {found}, this spark-bench knows up to {SCHEMA_VERSION}"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// A folder that was named holds no results file.
+    #[error("find a results file in {0}")]
+    EmptyFolder(PathBuf),
+}
+
+/// Writes `file` into `dir` as `<UTC time>-<target>-<prompts stem>.json` and gives its path.
+///
+/// A name that is taken becomes `…-2.json`, `…-3.json` and so on. The folder is made if it is
+/// missing; the file's bytes are on the disk before its name is.
+///
+/// # Errors
+/// If the folder or the file cannot be written.
+pub fn write_new(dir: &Path, file: &ResultsFile) -> Result<PathBuf, StoreError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| StoreError::Write { path, source }
+    };
+    fs::create_dir_all(dir).map_err(failed(dir))?;
+    let mut pending = pending_file(dir).map_err(failed(dir))?;
+    write_json(&mut pending, file).map_err(failed(dir))?;
+    let stem = file_stem(file);
+    for attempt in 1..=COLLISIONS_MAX {
+        let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
+        let path = dir.join(format!("{stem}{suffix}.json"));
+        match pending.persist_noclobber(&path) {
+            Ok(_) => return Ok(path),
+            Err(taken) if taken.error.kind() == std::io::ErrorKind::AlreadyExists => {
+                pending = taken.file;
+            }
+            Err(other) => return Err(failed(&path)(other.error)),
+        }
+    }
+    let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+    Err(failed(&dir.join(format!("{stem}.json")))(source))
+}
+
+/// A nameless-to-be file beside the results, with the permissions that any new file gets.
+fn pending_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".pending-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // Narrowed by the umask, as for every other file: results are to be read and committed.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(dir)
+}
+
+/// Writes a file whole, in place of an older one: a reader sees the old bytes or the new ones.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let failed = |source| StoreError::Write { path: path.to_owned(), source };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut pending = pending_file(dir).map_err(failed)?;
+    pending.write_all(bytes).map_err(failed)?;
+    pending.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+fn write_json(pending: &mut tempfile::NamedTempFile, file: &ResultsFile) -> std::io::Result<()> {
+    let mut out = BufWriter::new(pending.as_file_mut());
+    serde_json::to_writer_pretty(&mut out, file)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    drop(out);
+    pending.as_file().sync_all()
+}
+
+/// The file's name without collision suffix and extension.
+pub fn file_stem(file: &ResultsFile) -> String {
+    let meta = &file.meta;
+    let prompts = Path::new(&meta.prompts).file_stem().unwrap_or_default().to_string_lossy();
+    format!("{}-{}-{}", compact_time(&meta.date), slug(&meta.target), slug(&prompts))
+}
+
+/// `20261020T031244Z` for an RFC 3339 time; the slug of anything else.
+fn compact_time(date: &str) -> String {
+    match date.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y%m%dT%H%M%SZ").to_string(),
+        Err(_) => slug(date),
+    }
+}
+
+/// `text` as a part of a file name: ASCII letters, digits, `.` and `_`; runs of anything else
+/// become one `-`. Never empty, never hidden, never longer than [`SLUG_LEN_MAX`].
+pub fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for char in text.chars() {
+        if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') {
+            slug.push(char);
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+        if slug.len() >= SLUG_LEN_MAX {
+            break;
+        }
+    }
+    let slug = slug.trim_matches(['-', '.']);
+    if slug.is_empty() { "unnamed".to_owned() } else { slug.to_owned() }
+}
+
+/// Reads one results file.
+///
+/// # Errors
+/// If it cannot be read, is no results file, or is from a later version of this program.
+pub fn read(path: &Path) -> Result<ResultsFile, StoreError> {
+    let bytes =
+        fs::read(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+    parse(path, &bytes)
+}
+
+/// Just enough of a file to tell who wrote it.
+#[derive(serde::Deserialize)]
+struct Version {
+    schema_version: Option<u64>,
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<ResultsFile, StoreError> {
+    let no_results = |message: String| StoreError::NoResults { path: path.to_owned(), message };
+    let version: Version = serde_json::from_slice(bytes).map_err(|e| no_results(e.to_string()))?;
+    match version.schema_version {
+        Some(found) if found > u64::from(SCHEMA_VERSION) => {
+            Err(StoreError::Newer { path: path.to_owned(), found })
+        }
+        Some(_) => {
+            let mut json = serde_json::Deserializer::from_slice(bytes);
+            serde_path_to_error::deserialize(&mut json).map_err(|e| no_results(e.to_string()))
+        }
+        None => foreign::from_lesson(bytes).map_err(no_results),
+    }
+}
+
+/// Reads files, and each `*.json` of folders, sorted by file name; a file that is named twice is
+/// read once.
+///
+/// # Errors
+/// The first of [`read`]'s; a folder without any results file.
+pub fn read_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<StoredRun>, StoreError> {
+    let mut found = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        if !path.is_dir() {
+            found.push(path.to_owned());
+            continue;
+        }
+        let inside = list(path)?;
+        if inside.is_empty() {
+            return Err(StoreError::EmptyFolder(path.to_owned()));
+        }
+        found.extend(inside);
+    }
+    read_each(found)
+}
+
+/// Reads each `*.json` of one folder, which may hold none.
+///
+/// # Errors
+/// As [`read_many`].
+pub fn read_folder(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
+    read_each(list(dir)?)
+}
+
+fn read_each(mut paths: Vec<PathBuf>) -> Result<Vec<StoredRun>, StoreError> {
+    paths.sort_by(|a, b| (a.file_name(), a).cmp(&(b.file_name(), b)));
+    let mut seen = BTreeSet::new();
+    let mut runs = Vec::new();
+    for path in paths {
+        let identity = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if seen.insert(identity) {
+            runs.push(StoredRun { file: read(&path)?, path });
+        }
+    }
+    Ok(runs)
+}
+
+/// The results files of a folder; names that begin with a dot are somebody's half-written work.
+fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let failed = |source| StoreError::Read { path: dir.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.is_file() && path.extension().is_some_and(|ext| ext == "json") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::record::Meta;
+
+    fn run(target: &str, date: &str) -> ResultsFile {
+        let meta = Meta {
+            target: target.into(),
+            date: date.into(),
+            prompts: "prompts/short.jsonl".into(),
+            ..Meta::default()
+        };
+        ResultsFile::new(meta)
+    }
+
+    #[test]
+    fn a_name_says_when_what_and_with_which_prompts() {
+        let check = |target: &str, date: &str, expect: &str| {
+            assert_eq!(file_stem(&run(target, date)), expect);
+        };
+        check("spark-naive", "2026-10-20T03:12:44Z", "20261020T031244Z-spark-naive-short");
+        check("spark-naive", "2026-10-20T05:12:44+02:00", "20261020T031244Z-spark-naive-short");
+        check("../../etc/pass wd", "yesterday", "yesterday-etc-pass-wd-short");
+        check("…", "", "unnamed-unnamed-short");
+    }
+
+    #[test]
+    fn a_taken_name_gets_a_number_and_nothing_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = run("a", "2026-10-20T03:12:44Z");
+        let names: Vec<String> = (0..3)
+            .map(|_| write_new(dir.path(), &file).unwrap())
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        let stem = "20261020T031244Z-a-short";
+        assert_eq!(
+            names,
+            [format!("{stem}.json"), format!("{stem}-2.json"), format!("{stem}-3.json")]
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no pending file stays");
+        assert_eq!(read(&dir.path().join(&names[0])).unwrap(), file);
+    }
+
+    #[test]
+    fn folders_and_files_are_read_once_each_in_the_order_of_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let late = write_new(dir.path(), &run("b", "2026-10-21T00:00:00Z")).unwrap();
+        let early = write_new(dir.path(), &run("a", "2026-10-20T00:00:00Z")).unwrap();
+        fs::write(dir.path().join(".pending-x.json"), "{").unwrap();
+        fs::write(dir.path().join("notes.txt"), "no results").unwrap();
+        let runs = read_many(&[late.as_path(), dir.path()]).unwrap();
+        let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
+        assert_eq!(paths, [early.as_path(), late.as_path()]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_file_and_the_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |text: &str, expect: &str| {
+            let path = dir.path().join("x.json");
+            fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains("x.json") && error.contains(expect), "{error}");
+        };
+        check("", "EOF");
+        check("[1]", "expected struct");
+        check(r#"{"schema_version": 999}"#, "999");
+        check(r#"{"schema_version": 1, "meta": {"target": 3}}"#, "meta.target");
+        check(r#"{"levels": []}"#, "meta");
+        let missing = read(&dir.path().join("no.json")).unwrap_err();
+        assert!(missing.to_string().contains("no.json"));
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(read_many(&[empty.path()]), Err(StoreError::EmptyFolder(_))));
+        assert!(read_folder(empty.path()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+//! The commands that read results: `scoreboard` and `csv`, and the committed board itself.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use spark::results::record::{Level, Meta, ResultsFile, Summary, Verdict};
+use spark::results::{scoreboard, store};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn spark_bench(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir).output().unwrap()
+}
+
+fn run_file(target: &str) -> ResultsFile {
+    let meta = Meta {
+        target: target.into(),
+        date: "2026-10-20T03:12:44Z".into(),
+        prompts: "prompts/short.jsonl".into(),
+        precision: "bf16".into(),
+        ..Meta::default()
+    };
+    let level = Level {
+        summary: Summary { concurrency: 1, n_ok: 7, n: 7, ..Summary::default() },
+        hardware: None,
+        flags: Vec::new(),
+        verdict: Verdict::Valid,
+        requests: Vec::new(),
+    };
+    ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
+}
+
+#[test]
+fn the_committed_scoreboard_is_what_the_committed_results_give() {
+    let results = root().join("results");
+    let runs = if results.is_dir() { store::read_folder(&results).unwrap() } else { Vec::new() };
+    let committed = std::fs::read_to_string(root().join("SCOREBOARD.md")).unwrap();
+    let generated = scoreboard::update(&committed, &runs).unwrap();
+    assert!(
+        committed == generated,
+        "SCOREBOARD.md is stale; run: spark-bench scoreboard --update SCOREBOARD.md results/"
+    );
+}
+
+#[test]
+fn a_board_is_made_then_updated_and_keeps_what_a_person_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    store::write_new(&dir.path().join("results"), &run_file("first")).unwrap();
+    let update = ["scoreboard", "--update", "BOARD.md", "results"];
+    let made = spark_bench(&update, dir.path());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let board = dir.path().join("BOARD.md");
+    let text = std::fs::read_to_string(&board).unwrap();
+    std::fs::write(&board, text.replace("# Scoreboard\n", "# Scoreboard\n\nMine.\n")).unwrap();
+    store::write_new(&dir.path().join("results"), &run_file("second")).unwrap();
+    assert!(spark_bench(&update, dir.path()).status.success());
+    let text = std::fs::read_to_string(&board).unwrap();
+    for expected in ["\nMine.\n", "| first |", "| second |"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn levels_and_rows_are_printed_and_a_bad_file_is_named_with_exit_code_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = store::write_new(dir.path(), &run_file("printed")).unwrap();
+    let good = spark_bench(&["scoreboard", path.to_str().unwrap()], dir.path());
+    let text = String::from_utf8(good.stdout).unwrap();
+    assert!(text.contains("ttft p50") && text.contains("| printed |"), "{text}");
+    std::fs::write(dir.path().join("bad.json"), "{\"schema_version\": 1}").unwrap();
+    let bad = spark_bench(&["scoreboard", "."], dir.path());
+    assert_eq!(bad.status.code(), Some(2));
+    let message = String::from_utf8(bad.stderr).unwrap();
+    assert!(message.contains("bad.json") && message.contains("meta"), "{message}");
+}
+
+#[test]
+fn csv_files_stand_where_they_were_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    store::write_new(dir.path(), &run_file("=x")).unwrap();
+    let written = spark_bench(&["csv", ".", "--out", "deep/er", "--excel"], dir.path());
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let levels = std::fs::read(dir.path().join("deep/er/levels.csv")).unwrap();
+    assert!(levels.starts_with(&[0xef, 0xbb, 0xbf]));
+    assert!(String::from_utf8(levels).unwrap().contains(",'=x,"));
+    assert!(dir.path().join("deep/er/requests.csv").is_file());
+}
