@@ -4,4 +4,6 @@
 
 mod prompts;
 mod scoreboard;
+mod support;
+mod telemetry;
 mod tidy;

@@ -114,6 +114,22 @@ impl Sampler {
         Latest { gpu: self.gpu.latest(), host: self.host.latest() }
     }
 
+    /// Waits until the devices have been read so often, or the deadline has passed; false then, and
+    /// where there is no device. Blocks.
+    pub fn wait_for_gpu(&self, readings: usize, deadline: Duration) -> bool {
+        self.gpu.wait_for(deadline, |log| log.readings.len() >= readings)
+    }
+
+    /// Waits until the host has been read so often, or the deadline has passed; false then. Blocks.
+    pub fn wait_for_host(&self, readings: usize, deadline: Duration) -> bool {
+        self.host.wait_for(deadline, |log| log.readings.len() >= readings)
+    }
+
+    /// Waits until a reading of the devices is under way, or the deadline has passed; false then.
+    pub fn wait_until_gpu_is_being_read(&self, deadline: Duration) -> bool {
+        self.gpu.wait_for(deadline, |log| log.reading_since.is_some())
+    }
+
     /// What has been recorded so far; the sampler goes on.
     pub fn snapshot(&self) -> Recording {
         let (gpu, host) = (self.gpu.snapshot(), self.host.snapshot());

@@ -124,6 +124,11 @@ impl Recording {
         series::csv(&self.samples, self.clock.since_epoch(zero))
     }
 
+    /// The instant from which the samples count.
+    pub fn epoch(&self) -> Instant {
+        self.clock.epoch()
+    }
+
     /// What the driver said of itself and its devices.
     pub fn driver(&self) -> &NvmlHeader {
         &self.driver

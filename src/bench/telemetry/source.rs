@@ -104,6 +104,17 @@ impl<S: Source + 'static> SourceThread<S> {
         state.log.header.clone()
     }
 
+    /// Waits until the log is as wanted, the thread ends or the deadline passes; whether it is.
+    pub fn wait_for(
+        &self,
+        deadline: Duration,
+        wanted: impl Fn(&Log<S::Header, S::Reading>) -> bool,
+    ) -> bool {
+        let until = Instant::now() + deadline;
+        let state = self.wait_until(until, |state| wanted(&state.log) || state.ended);
+        wanted(&state.log)
+    }
+
     /// The newest reading.
     pub fn latest(&self) -> Option<S::Reading> {
         self.shared.lock().log.readings.last().cloned()

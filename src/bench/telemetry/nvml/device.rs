@@ -16,42 +16,117 @@ use super::{DeviceProcess, capability, visible};
 /// `NVML_FI_DEV_POWER_INSTANT` of nvml.h: milliwatts at this instant, not averaged over a second.
 const POWER_INSTANT: FieldId = FieldId(186);
 
+/// One call into the driver; some tell two metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Energy,
+    Utilization,
+    Memory,
+    SmClock,
+    MemoryClock,
+    Power,
+    PowerInstant,
+    Temperature,
+    Throttle,
+}
+
+impl Call {
+    /// In the order in which they are made: the counter first, since its instant is the reading's.
+    const ALL: [Self; 9] = [
+        Self::Energy,
+        Self::Utilization,
+        Self::Memory,
+        Self::SmClock,
+        Self::MemoryClock,
+        Self::Power,
+        Self::PowerInstant,
+        Self::Temperature,
+        Self::Throttle,
+    ];
+
+    /// The names of what it tells, in capability maps.
+    fn keys(self) -> Vec<&'static str> {
+        match self {
+            Self::Energy => vec![GpuMetric::Energy.key()],
+            Self::Utilization => vec![GpuMetric::Util.key(), GpuMetric::MemoryUtil.key()],
+            Self::Memory => vec![GpuMetric::MemoryUsed.key()],
+            Self::SmClock => vec![GpuMetric::SmClock.key()],
+            Self::MemoryClock => vec![GpuMetric::MemoryClock.key()],
+            Self::Power => vec![GpuMetric::Power.key()],
+            Self::PowerInstant => vec![GpuMetric::PowerInstant.key()],
+            Self::Temperature => vec![GpuMetric::Temperature.key()],
+            Self::Throttle => vec!["throttle"],
+        }
+    }
+
+    /// Makes it, and puts what it told into the reading.
+    fn make(self, device: &Device<'_>, reading: &mut GpuReading) -> Result<(), NvmlError> {
+        match self {
+            Self::Energy => {
+                let joules = device.total_energy_consumption()? as f64 / 1e3;
+                reading.set(GpuMetric::Energy, Some(joules));
+            }
+            Self::Utilization => {
+                let rates = device.utilization_rates()?;
+                reading.set(GpuMetric::Util, Some(f64::from(rates.gpu)));
+                reading.set(GpuMetric::MemoryUtil, Some(f64::from(rates.memory)));
+            }
+            Self::Memory => {
+                reading.set(GpuMetric::MemoryUsed, Some(device.memory_info()?.used as f64));
+            }
+            Self::SmClock => {
+                let mhz = f64::from(device.clock_info(ClockDomain::SM)?);
+                reading.set(GpuMetric::SmClock, Some(mhz));
+            }
+            Self::MemoryClock => {
+                let mhz = f64::from(device.clock_info(ClockDomain::Memory)?);
+                reading.set(GpuMetric::MemoryClock, Some(mhz));
+            }
+            Self::Power => reading.set(GpuMetric::Power, Some(milli(device.power_usage()?))),
+            Self::PowerInstant => {
+                reading.set(GpuMetric::PowerInstant, Some(instant_power(device)?));
+            }
+            Self::Temperature => {
+                let celsius = f64::from(device.temperature(TemperatureSensor::Gpu)?);
+                reading.set(GpuMetric::Temperature, Some(celsius));
+            }
+            Self::Throttle => reading.throttle = Some(throttle(device)?),
+        }
+        Ok(())
+    }
+}
+
 /// What a device answered when it was asked for everything once.
 pub(super) struct Probed {
     index: u32,
-    /// Metrics that are worth asking for again.
-    metrics: Vec<GpuMetric>,
-    throttle: bool,
+    /// Calls that are worth making again.
+    calls: Vec<Call>,
+    /// Whether its processes are worth asking for again.
     processes: bool,
 }
 
 /// Asks a device for everything once.
 pub(super) fn probe(nvml: &Nvml, index: u32) -> (GpuInfo, Probed) {
     let mut info = GpuInfo { index, ..GpuInfo::default() };
-    let mut probed = Probed { index, metrics: Vec::new(), throttle: false, processes: false };
+    let mut probed = Probed { index, calls: Vec::new(), processes: false };
     let device = match nvml.device_by_index(index) {
         Ok(device) => device,
         Err(error) => {
             let failed = Capability::Error(error.to_string());
-            let all = GpuMetric::ALL.map(GpuMetric::key);
-            let all = all.into_iter().chain(["throttle", "processes"]);
-            info.capabilities = all.map(|key| (key, failed.clone())).collect();
+            let keys = Call::ALL.into_iter().flat_map(Call::keys).chain(["processes"]);
+            info.capabilities = keys.map(|key| (key, failed.clone())).collect();
             return (info, probed);
         }
     };
     identify(&device, &mut info);
-    for metric in GpuMetric::ALL {
-        let found = capability(&read(&device, metric));
+    let mut answer = GpuReading::default();
+    for call in Call::ALL {
+        let found = capability(&call.make(&device, &mut answer));
         if found != Capability::NotSupported {
-            probed.metrics.push(metric);
+            probed.calls.push(call);
         }
-        info.capabilities.insert(metric.key(), found);
+        info.capabilities.extend(call.keys().into_iter().map(|key| (key, found.clone())));
     }
-    // The counter is read first, and its instant is the reading's.
-    probed.metrics.sort_by_key(|metric| *metric != GpuMetric::Energy);
-    let throttle = capability(&throttle(&device));
-    probed.throttle = throttle != Capability::NotSupported;
-    info.capabilities.insert("throttle", throttle);
     let processes = capability(&device.running_compute_processes());
     probed.processes = processes != Capability::NotSupported;
     info.capabilities.insert("processes", processes);
@@ -82,15 +157,13 @@ impl Probed {
                 return reading;
             }
         };
-        for metric in &self.metrics {
-            let value = keep(read(&device, *metric), &mut reading.error);
-            reading.set(*metric, value);
-            if *metric == GpuMetric::Energy {
+        for call in &self.calls {
+            if let Err(error) = call.make(&device, &mut reading) {
+                reading.error.get_or_insert_with(|| error.to_string());
+            }
+            if *call == Call::Energy {
                 reading.at = clock.now();
             }
-        }
-        if self.throttle {
-            reading.throttle = keep(throttle(&device), &mut reading.error);
         }
         reading
     }
@@ -113,33 +186,8 @@ impl Probed {
     }
 }
 
-/// The value; the first error is kept.
-fn keep<T>(outcome: Result<T, NvmlError>, first: &mut Option<String>) -> Option<T> {
-    match outcome {
-        Ok(value) => Some(value),
-        Err(error) => {
-            first.get_or_insert_with(|| error.to_string());
-            None
-        }
-    }
-}
-
 fn milli(value: u32) -> f64 {
     f64::from(value) / 1e3
-}
-
-fn read(device: &Device<'_>, metric: GpuMetric) -> Result<f64, NvmlError> {
-    Ok(match metric {
-        GpuMetric::Util => f64::from(device.utilization_rates()?.gpu),
-        GpuMetric::MemoryUtil => f64::from(device.utilization_rates()?.memory),
-        GpuMetric::MemoryUsed => device.memory_info()?.used as f64,
-        GpuMetric::SmClock => f64::from(device.clock_info(ClockDomain::SM)?),
-        GpuMetric::MemoryClock => f64::from(device.clock_info(ClockDomain::Memory)?),
-        GpuMetric::Power => milli(device.power_usage()?),
-        GpuMetric::PowerInstant => instant_power(device)?,
-        GpuMetric::Energy => device.total_energy_consumption()? as f64 / 1e3,
-        GpuMetric::Temperature => f64::from(device.temperature(TemperatureSensor::Gpu)?),
-    })
 }
 
 fn instant_power(device: &Device<'_>) -> Result<f64, NvmlError> {

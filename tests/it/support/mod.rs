@@ -1,0 +1,3 @@
+//! What several subjects need.
+
+pub mod nvml_stub;

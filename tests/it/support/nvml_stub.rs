@@ -1,0 +1,62 @@
+//! The stub of NVIDIA's library: compiled once, copied beside a state file for each test.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// A stub library with a state of its own.
+pub struct NvmlStub {
+    folder: TempDir,
+}
+
+impl NvmlStub {
+    /// A library whose devices say what `state` says: "key value" lines, as in the C file.
+    pub fn new(state: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::copy(compiled(), folder.path().join("libnvidia-ml.so")).unwrap();
+        let stub = Self { folder };
+        stub.set(state);
+        stub
+    }
+
+    /// The library file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("libnvidia-ml.so")
+    }
+
+    /// Changes what the devices say, all at once.
+    pub fn set(&self, state: &str) {
+        let lines: Vec<&str> = state.lines().map(str::trim).collect();
+        let new = self.folder.path().join("state.new");
+        fs::write(&new, lines.join("\n") + "\n").unwrap();
+        fs::rename(new, self.folder.path().join("state")).unwrap();
+    }
+
+    /// The names of the threads that called into it.
+    pub fn threads(&self) -> std::collections::BTreeSet<String> {
+        let text = fs::read_to_string(self.folder.path().join("threads")).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// The compiled stub; the folder goes when the test process does (`tempfile` cannot delete a
+/// static's, so it lies in cargo's own folder for the tests' temporary files).
+fn compiled() -> &'static PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nvml_stub.c");
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let mine = folder.join(format!("nvml_stub.{}.so", std::process::id()));
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+        let output = cc.arg(&mine).arg(source).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Test processes may run at once: each renames its own onto the same name.
+        let library = folder.join("nvml_stub.so");
+        fs::rename(mine, &library).unwrap();
+        library
+    })
+}
