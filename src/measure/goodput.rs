@@ -16,6 +16,8 @@ pub struct Slo {
 /// How much of the work kept the promise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goodput {
+    /// The promise.
+    pub slo: Slo,
     /// Requests that ended well, with TTFT and TPOT within the promise (inclusive).
     pub good: u64,
     /// Requests that were issued; failures are misses.
@@ -45,6 +47,7 @@ pub fn goodput(traces: &[RequestTrace], slo: Slo, wall: Duration) -> Goodput {
     let seconds = wall.as_secs_f64();
     let rate = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
     Goodput {
+        slo,
         good,
         issued: all,
         attainment: (all > 0).then(|| good as f64 / all as f64),

@@ -1,16 +1,21 @@
 //! One level: from its requests to its figures.
 
+mod checks;
 mod effective;
+mod load;
 pub(crate) use effective::Rule as EffectiveRule;
 mod stats;
 
+pub use checks::{EarlyStopping, Settling};
 pub use stats::SampleSummary;
 
-use super::batch_means::{MeanInterval, PARTS, batch_means};
+use super::batch_means::MeanInterval;
+use super::goodput::{Goodput, Slo, goodput};
 use super::metrics::Metric;
 use super::sample::{PercentilesWithFailures, Sample};
-use super::steady::{Edges, Window, edges, mean_in_flight, steady_window, tokens_within};
+use super::steady::{Edges, Window, edges};
 use super::trace::{FailureClass, Phase, RequestTrace};
+use load::Load;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -29,6 +34,8 @@ pub struct LevelFacts {
     /// The c = 1 level of the same target and workload, if there is one: without it the serialness
     /// of the server is unknown.
     pub single: Option<SingleStream>,
+    /// What a user is promised, if anything.
+    pub slo: Option<Slo>,
 }
 
 /// How requests are started.
@@ -162,6 +169,12 @@ pub struct LevelSummary {
     pub ttft_all: Option<PercentilesWithFailures>,
     /// End-to-end latency with failures as infinite.
     pub e2e_all: Option<PercentilesWithFailures>,
+    /// Whether the level settled.
+    pub settling: Settling,
+    /// MLPerf's bounds.
+    pub early_stopping: EarlyStopping,
+    /// How much of the work kept the promise, where there is one.
+    pub goodput: Option<Goodput>,
     /// Each metric over the ok requests.
     pub metrics: BTreeMap<Metric, SampleSummary>,
 }
@@ -211,26 +224,19 @@ pub fn summarise(facts: &LevelFacts, traces: &[RequestTrace]) -> LevelSummary {
     let measured = measured(traces);
     let ok: Vec<&RequestTrace> =
         measured.iter().copied().filter(|trace| trace.outcome.is_ok()).collect();
+    let load = Load::new(facts, &measured, &ok);
     let (errors, n_cancelled) = failures(&measured);
-    let closed = facts.start_mode.is_closed_loop();
-    let concurrency = if closed { facts.concurrency } else { most_in_flight(&measured) };
-    let level_edges =
-        if closed { edges(&measured, concurrency as usize) } else { Edges::default() };
-    let steady = if closed { steady_window(&measured, concurrency as usize) } else { None };
+    let n_err = errors.values().sum();
     let tokens = token_totals(&ok);
     let wall = wall(&measured);
-    let e2e_steady_mean = steady_mean(&ok, level_edges);
-    let serialness = serialness(concurrency, e2e_steady_mean, facts.single.filter(|_| closed));
-    let effective = effective::Rule::new(concurrency, serialness);
-    let metrics = stats::summarise_metrics(&ok, effective);
-    let steady_tps = steady.filter(|_| !measured.iter().any(|trace| made_its_worker_wait(trace)));
-    let n_err = errors.values().sum();
-    let with_failures = |metric: Metric| {
-        let values = ok.iter().filter_map(|trace| metric.of(trace)).collect();
-        PercentilesWithFailures::new(&Sample::new(values), usize::try_from(n_err).ok()?)
-    };
+    let effective = effective::Rule::new(load.concurrency, load.serialness);
+    let sample =
+        |metric: Metric| Sample::new(ok.iter().filter_map(|trace| metric.of(trace)).collect());
+    let (ttft, e2e) = (sample(Metric::Ttft), sample(Metric::E2e));
+    let with_failures =
+        |ok: &Sample| PercentilesWithFailures::new(ok, usize::try_from(n_err).ok()?);
     LevelSummary {
-        concurrency,
+        concurrency: load.concurrency,
         start_mode: facts.start_mode,
         ended_by: facts.ended_by,
         n_ok: ok.len() as u64,
@@ -241,19 +247,20 @@ pub fn summarise(facts: &LevelFacts, traces: &[RequestTrace]) -> LevelSummary {
         wall,
         tokens,
         throughput_tps: per_second(tokens.output as f64, wall),
-        steady,
-        steady_tps: steady_tps
-            .and_then(|window| per_second(tokens_within(&measured, window), window.length())),
-        steady_interval: steady_tps
-            .and_then(|window| steady_interval(&measured, window, e2e_steady_mean?)),
-        occupancy: steady.map(|window| mean_in_flight(&measured, window) / f64::from(concurrency)),
-        serialness,
-        e2e_steady_mean,
+        steady: load.steady,
+        steady_tps: load.steady_tps(&measured),
+        steady_interval: load.steady_interval(&measured),
+        occupancy: load.occupancy(&measured),
+        serialness: load.serialness,
+        e2e_steady_mean: load.e2e_mean,
         stutter_share: stutter_share(&ok, facts.stutter),
         effective_source: effective.source(),
-        ttft_all: with_failures(Metric::Ttft),
-        e2e_all: with_failures(Metric::E2e),
-        metrics,
+        ttft_all: with_failures(&ttft),
+        e2e_all: with_failures(&e2e),
+        settling: Settling::new(&ok),
+        early_stopping: EarlyStopping::new(&ttft, &e2e),
+        goodput: facts.slo.map(|slo| goodput(traces, slo, wall)),
+        metrics: stats::summarise_metrics(&ok, effective),
     }
 }
 
@@ -313,75 +320,12 @@ fn per_second(tokens: f64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| tokens / time.as_secs_f64())
 }
 
-/// Mean end-to-end latency of the requests between ramp and tail; where there is none (few
-/// requests for the concurrency), of all after the ramp.
-fn steady_mean(ok: &[&RequestTrace], edges: Edges) -> Option<Duration> {
-    let after_ramp =
-        |trace: &RequestTrace| edges.ramp_end.is_none_or(|ramp_end| trace.end() > ramp_end);
-    let before_tail = |trace: &RequestTrace| edges.tail_start.is_none_or(|t1| trace.end() <= t1);
-    let mean = |keep: &dyn Fn(&RequestTrace) -> bool| {
-        let kept: Vec<f64> = ok
-            .iter()
-            .filter(|trace| keep(trace))
-            .filter_map(|trace| Metric::E2e.of(trace))
-            .collect();
-        Sample::new(kept).mean().map(Duration::from_secs_f64)
-    };
-    mean(&|trace| after_ramp(trace) && before_tail(trace)).or_else(|| mean(&after_ramp))
-}
-
-/// (W(c) − W(1)) / ((c − 1)·W(1)): 1 for a server that does one request at a time, 0 for one that
-/// does all at once.
-fn serialness(
-    concurrency: u32,
-    mean: Option<Duration>,
-    single: Option<SingleStream>,
-) -> Option<f64> {
-    let (mean, single) = (mean?.as_secs_f64(), single?.e2e_mean.as_secs_f64());
-    let others = concurrency.checked_sub(1).filter(|others| *others > 0)?;
-    (single > 0.0).then(|| (mean - single) / (f64::from(others) * single))
-}
-
-/// A refusal that says when to come back: the worker idled, so c were not in flight.
-fn made_its_worker_wait(trace: &RequestTrace) -> bool {
-    !trace.outcome.is_ok() && trace.retry_after.is_some_and(|wait| !wait.is_zero())
-}
-
-fn steady_interval(
-    measured: &[&RequestTrace],
-    window: Window,
-    e2e_mean: Duration,
-) -> Option<MeanInterval> {
-    let parts = u32::try_from(PARTS).ok()?;
-    if window.length() / parts < e2e_mean {
-        return None;
-    }
-    let rate = |part: Window| per_second(tokens_within(measured, part), part.length());
-    let rates: Vec<f64> = window.parts(parts).filter_map(rate).collect();
-    batch_means(&rates)
-}
-
 fn stutter_share(ok: &[&RequestTrace], threshold: Duration) -> Option<f64> {
     let stutters = |trace: &&&RequestTrace| {
         trace.gaps_us.iter().any(|gap| Duration::from_micros(u64::from(*gap)) > threshold)
     };
     let count = ok.iter().filter(stutters).count();
     (!ok.is_empty()).then(|| count as f64 / ok.len() as f64)
-}
-
-/// The most requests that were in flight at one moment; one that ends as another starts does not
-/// overlap it.
-fn most_in_flight(measured: &[&RequestTrace]) -> u32 {
-    let starts = measured.iter().map(|trace| (trace.start, 1));
-    let ends = measured.iter().map(|trace| (trace.end(), -1));
-    let mut events: Vec<(Duration, i32)> = starts.chain(ends).collect();
-    events.sort_unstable();
-    let (mut now, mut most) = (0, 0);
-    for (_, change) in events {
-        now += change;
-        most = most.max(now);
-    }
-    most.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod autocorrelation;
 pub mod batch_means;
+pub mod definitions;
 pub mod distribution;
 pub mod early_stopping;
 pub mod flags;

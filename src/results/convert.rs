@@ -9,4 +9,4 @@ mod summary;
 
 pub use flags::{flag, gpu_facts, verdict};
 pub use request::{BadRecord, Keep, record_of_trace, trace_of_record};
-pub use summary::summary;
+pub use summary::{definitions, summary};

@@ -13,6 +13,7 @@ fn facts(concurrency: u32) -> LevelFacts {
         ended_by: EndedBy::NOk,
         stutter: Duration::from_millis(200),
         single: None,
+        slo: None,
     }
 }
 

@@ -51,6 +51,10 @@ pub struct Summary {
     /// Tokens delivered while c requests were in flight / that time.
     #[serde(default)]
     pub steady_tps: Option<f64>,
+    /// 95 % interval of `steady_tps` by batch means; null where a part of the window would be
+    /// shorter than one request.
+    #[serde(default)]
+    pub steady_tps_ci: Option<[f64; 2]>,
     /// Start of the steady window, since the level's start.
     #[serde(default)]
     pub steady_t0_s: Option<f64>,
@@ -90,6 +94,15 @@ pub struct Summary {
     /// End-to-end latency with failures as infinite.
     #[serde(default)]
     pub e2e_all: Option<PercentilesAll>,
+    /// Where the series settled (MSER-5).
+    #[serde(default)]
+    pub settling: Settling,
+    /// MLPerf's one-sided 99 % bounds.
+    #[serde(default)]
+    pub early_stopping: EarlyStopping,
+    /// Share and rate of requests within the promise, where the config makes one.
+    #[serde(default)]
+    pub goodput: Option<Goodput>,
     /// `ttft_p50`, `ttft_p90`, … for each metric, as flat keys.
     #[serde(flatten)]
     pub metrics: MetricTable,
@@ -226,6 +239,51 @@ pub struct PercentilesAll {
     pub p99: Option<f64>,
     /// From this percentile on, values are infinite; null where nothing failed.
     pub infinite_from_percent: Option<f64>,
+}
+
+/// Where a level's series settled: a check, nothing is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settling {
+    /// Requests, in completion order, that belong to the transient of TTFT; null under ten.
+    pub ttft_cut: Option<u64>,
+    /// Whether no steady state was found in TTFT.
+    pub ttft_unsettled: Option<bool>,
+    /// The same for the decode speed.
+    pub decode_tps_cut: Option<u64>,
+    /// The same for the decode speed.
+    pub decode_tps_unsettled: Option<bool>,
+}
+
+/// One-sided 99 % upper bounds by MLPerf's early stopping, seconds; null under 64 (p90) and 662
+/// (p99) requests.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EarlyStopping {
+    /// TTFT.
+    pub ttft_p90: Option<f64>,
+    /// TTFT.
+    pub ttft_p99: Option<f64>,
+    /// End-to-end latency.
+    pub e2e_p90: Option<f64>,
+    /// End-to-end latency.
+    pub e2e_p99: Option<f64>,
+}
+
+/// How much of the work kept the promise of `[slo]`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Goodput {
+    /// Largest time to first token.
+    pub slo_ttft_s: f64,
+    /// Largest time per output token.
+    pub slo_tpot_s: f64,
+    /// Requests that kept both.
+    pub good: u64,
+    /// `good` ÷ requests issued, failures included.
+    pub attainment: Option<f64>,
+    /// Good requests per second.
+    pub rate_per_s: Option<f64>,
 }
 
 /// One reason not to believe a number as it stands.

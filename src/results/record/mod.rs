@@ -13,7 +13,8 @@ pub use hardware::{
     Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, SourceUsage, ThrottleShares,
 };
 pub use level::{
-    Flag, Level, METRICS, MetricStats, MetricTable, PercentilesAll, Severity, Summary, Verdict,
+    EarlyStopping, Flag, Goodput, Level, METRICS, MetricStats, MetricTable, PercentilesAll,
+    Settling, Severity, Summary, Verdict,
 };
 pub use meta::{ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMeta};
 pub use request::{RequestRecord, ServerTimesRecord};
