@@ -20,6 +20,8 @@ pub enum Command {
     Scoreboard(cmd::scoreboard::Args),
     /// Write levels.csv and requests.csv for spreadsheets.
     Csv(cmd::csv::Args),
+    /// Print the JSON Schema of a config, for editors.
+    Schema(cmd::schema::Args),
     /// Print the completions of a shell, to be sourced by it.
     Completions(cmd::completions::Args),
 }
@@ -33,6 +35,7 @@ impl Command {
         match self {
             Self::Scoreboard(args) => cmd::scoreboard::run(&args),
             Self::Csv(args) => cmd::csv::run(&args),
+            Self::Schema(args) => cmd::schema::run(&args),
             Self::Completions(args) => cmd::completions::run(&args),
         }
     }

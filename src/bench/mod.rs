@@ -5,4 +5,6 @@
 
 pub mod cli;
 pub mod cmd;
+pub mod config;
+pub mod digest;
 pub mod telemetry;

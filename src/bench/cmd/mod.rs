@@ -4,6 +4,7 @@
 
 pub mod completions;
 pub mod csv;
+pub mod schema;
 pub mod scoreboard;
 
 use std::io::Write as _;
