@@ -16,8 +16,12 @@
 mod candidates;
 mod event;
 mod gauges;
+pub mod gguf;
+mod gguf_types;
 mod handle;
 mod job;
+#[cfg(feature = "llama")]
+pub mod llama;
 mod load_error;
 mod model;
 mod params;

@@ -182,6 +182,8 @@ pub struct ModelInfo {
     pub adds_bos: bool,
     /// All tokens that end an answer, in ascending order.
     pub eog: Vec<TokenId>,
+    /// Bytes of the longest token: a text of n bytes has at least n / this many tokens. 0 is unknown.
+    pub longest_piece_bytes: u32,
 }
 
 /// What was made of the settings: what is applied, not what was asked for.

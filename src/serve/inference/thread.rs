@@ -125,6 +125,11 @@ impl InferenceThread {
         self.ended.cancelled().await;
     }
 
+    /// A token that is cancelled when the thread has ended, for somebody who does not own it.
+    pub fn watch(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
     /// Drains; after `grace` stops; returns when the thread has ended and its memory is free.
     ///
     /// # Errors
