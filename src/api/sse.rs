@@ -1,4 +1,8 @@
-//! Server-sent events: how one event is framed on the wire.
+//! Server-sent events: how one event is framed on the wire, and how frames are read back.
+
+mod decoder;
+
+pub use decoder::{Decoder, EVENT_BYTES_MAX, EventTooLong, Item};
 
 /// The frame that carries `data` as one event. `data` must hold no line end: JSON does not.
 pub fn frame(data: &str) -> String {
