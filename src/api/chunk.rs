@@ -152,6 +152,11 @@ impl<'a> Chunk<'a> {
         }
     }
 
+    /// The event's own `message`, which an event named `error` carries.
+    pub fn message(&self) -> Option<String> {
+        self.message.get().map(|text| cut(text, ERROR_BYTES_MAX).to_owned())
+    }
+
     /// Why the model stopped, where this chunk says so.
     pub fn finish_reason(&self) -> Option<&str> {
         self.choices.iter().find_map(|choice| choice.finish_reason.get())

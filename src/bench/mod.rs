@@ -4,7 +4,11 @@
 //! It knows no engine by name (`configs/engines.toml` does) and meets every server on a socket.
 
 pub mod cli;
+pub mod client;
 pub mod cmd;
 pub mod config;
 pub mod digest;
+pub mod load;
+pub mod prompts;
+pub mod sys;
 pub mod telemetry;

@@ -1,0 +1,210 @@
+//! One HTTP/1.1 connection, driven by whoever waits on it.
+//!
+//! hyper's connection is a future beside the request's; it is polled here, in the request's own
+//! task, and not spawned: no hop between tasks lies between the socket and the stamp.
+
+use std::future::Future;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body as _, Frame, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use nix::sys::socket::{MsgFlags, getsockopt, recv, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::failure::Failure;
+use super::reading::ReadStamp;
+use super::wire::{Gated, Wire, WireEnd};
+use crate::bench::sys::{TcpInfo, tcp_info};
+
+/// The longest response head, and how much of a body waits in memory: what hyper keeps for one
+/// connection. Four times the 16 KiB that servers commonly accept for a head.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// More response headers than this are an attack.
+const HEADERS_MAX: usize = 256;
+/// How long after a close the reset that explains it may take to arrive: a few local round trips.
+const RESET_WAIT: Duration = Duration::from_millis(5);
+
+/// How much has gone over a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    bytes_acked: Option<u64>,
+}
+
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>>>>;
+
+/// One connection, at most one request at a time.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// hyper's side of it; `None` once it has ended.
+    driver: Option<Driver>,
+    pub(super) wire: Rc<Wire>,
+}
+
+impl Connection {
+    pub(super) async fn new<S>(stream: Gated<S>) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let wire = Rc::clone(&stream.wire);
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_headers(HEADERS_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Failure::protocol(format!("start HTTP: {error}")))?;
+        Ok(Self { sender, driver: Some(Box::pin(driver)), wire })
+    }
+
+    /// What the kernel knows of it.
+    pub(super) fn tcp_info(&self) -> TcpInfo {
+        tcp_info(self.wire.socket.as_fd())
+    }
+
+    /// How much has gone over it so far.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            bytes_in: self.wire.bytes_in.get(),
+            bytes_out: self.wire.bytes_out.get(),
+            bytes_acked: self.tcp_info().bytes_acked,
+        }
+    }
+
+    /// The last read of the socket.
+    pub(super) fn last_read(&self) -> ReadStamp {
+        let at = self.wire.read_at.get().unwrap_or_else(Instant::now);
+        ReadStamp { at, number: self.wire.n_reads.get() }
+    }
+
+    /// Whether a request may be sent on it. A server may have closed it since the last answer, and
+    /// the event loop may not have noticed yet: so the socket itself is asked.
+    pub(super) async fn is_alive(&mut self) -> bool {
+        // What arrives between two answers is little: the end of TLS, a session ticket, a timeout's
+        // farewell. Four looks are enough for all of them.
+        for _ in 0..4 {
+            self.poll_once().await;
+            if self.driver.is_none() || !self.sender.is_ready() {
+                return false;
+            }
+            let socket = self.wire.socket.as_raw_fd();
+            let peek = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+            match recv(socket, &mut [0], peek) {
+                Err(nix::Error::EAGAIN) => return true,
+                Ok(0) | Err(_) => return false,
+                Ok(_) if self.wire.socket.readable().await.is_err() => return false,
+                Ok(_) => {}
+            }
+        }
+        false
+    }
+
+    /// Sends a request; resolves when the response's head is there.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        let mut response = std::pin::pin!(self.sender.send_request(request));
+        let driver = &mut self.driver;
+        let wire = &self.wire;
+        std::future::poll_fn(|cx| {
+            poll_beside(driver, wire, cx, |cx| response.as_mut().poll(cx))
+        })
+        .await
+    }
+
+    /// The next piece of a response's body.
+    pub(super) async fn frame(
+        &mut self,
+        body: &mut Incoming,
+    ) -> Option<hyper::Result<Frame<Bytes>>> {
+        let driver = &mut self.driver;
+        let wire = &self.wire;
+        std::future::poll_fn(|cx| {
+            poll_beside(driver, wire, cx, |cx| Pin::new(&mut *body).poll_frame(cx))
+        })
+        .await
+    }
+
+    /// Lets hyper see what has arrived, without waiting for more.
+    pub(super) async fn poll_once(&mut self) {
+        let driver = &mut self.driver;
+        let wire = &self.wire;
+        std::future::poll_fn(|cx| {
+            let _ = poll_beside(driver, wire, cx, |_| Poll::<()>::Pending);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// After a failure: whether the server cannot have read the request that was sent when the
+    /// connection stood at `before`. So it is if nothing was answered and either its kernel
+    /// acknowledged none of the request or answered it with a reset, which is what a kernel does
+    /// where a program closed a socket that still held unread bytes.
+    pub(super) async fn request_was_not_read(&self, before: Mark) -> bool {
+        if self.wire.bytes_in.get() != before.bytes_in {
+            return false;
+        }
+        if let Some(WireEnd::Failed(_)) = self.wire.end.get() {
+            return true;
+        }
+        let acked = self.tcp_info().bytes_acked;
+        if acked.is_some() && acked == before.bytes_acked {
+            return true;
+        }
+        let step = Duration::from_millis(1);
+        let mut waited = Duration::ZERO;
+        while waited <= RESET_WAIT {
+            let pending = getsockopt(&self.wire.socket, sockopt::SocketError);
+            if pending.is_ok_and(|code| code != 0) {
+                return true;
+            }
+            tokio::time::sleep(step).await;
+            waited += step;
+        }
+        false
+    }
+}
+
+/// Polls `wanted` and hyper's side of the connection until `wanted` is there or neither moves.
+///
+/// `wanted` is asked before each further read of the socket, so that nothing is read on top of what
+/// has not been taken yet.
+fn poll_beside<T>(
+    driver: &mut Option<Driver>,
+    wire: &Wire,
+    cx: &mut Context<'_>,
+    mut wanted: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    loop {
+        if let Poll::Ready(value) = wanted(cx) {
+            return Poll::Ready(value);
+        }
+        // hyper may hold more of an earlier read than it could hand up at once.
+        poll_driver(driver, cx);
+        if let Poll::Ready(value) = wanted(cx) {
+            return Poll::Ready(value);
+        }
+        wire.open_gate();
+        poll_driver(driver, cx);
+        if !wire.close_gate() {
+            return wanted(cx);
+        }
+    }
+}
+
+fn poll_driver(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
+    if let Some(future) = driver
+        && future.as_mut().poll(cx).is_ready()
+    {
+        *driver = None; // Errors reach the request's side as well.
+    }
+}

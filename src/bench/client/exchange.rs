@@ -1,0 +1,184 @@
+//! One request and its answer, start to end. It never fails: what goes wrong is in the record.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{drain, read_answer};
+use super::connect::{ConnectStamps, Dialer};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
+use super::trace::{Seen, Ticket};
+use super::wait::{Stage, Wait};
+use crate::measure::trace::{FailureClass, Outcome, RequestTrace};
+
+/// What all workers of a level share of the way to the server.
+pub(in crate::bench) struct Route {
+    pub(in crate::bench) endpoint: Endpoint,
+    dialer: Dialer,
+    headers: HeaderMap,
+}
+
+impl Route {
+    pub(in crate::bench) fn new(endpoint: &Endpoint) -> Self {
+        Self {
+            dialer: Dialer::new(endpoint.target.clone(), &endpoint.extra_ca),
+            headers: request_headers(endpoint),
+            endpoint: endpoint.clone(),
+        }
+    }
+}
+
+/// One worker's way to the server: a connection that is kept between its requests.
+pub(in crate::bench) struct Client {
+    route: Arc<Route>,
+    connection: Option<Connection>,
+    /// The headers of the first good answer.
+    pub(in crate::bench) first_headers: Option<HeaderMap>,
+}
+
+impl Client {
+    pub(in crate::bench) fn new(route: &Arc<Route>) -> Self {
+        Self { route: Arc::clone(route), connection: None, first_headers: None }
+    }
+
+    /// Opens the connection without a request. A failure is left to the first request to report.
+    pub(in crate::bench) async fn open(&mut self, cancel: &CancellationToken) {
+        let mut wait = Wait::new(self.route.endpoint.timeouts, Instant::now(), cancel);
+        self.connection = self.connect(&mut ConnectStamps::default(), &mut wait).await.ok();
+    }
+
+    /// Sends one request and reads its answer to the end.
+    pub(in crate::bench) async fn send(
+        &mut self,
+        ticket: Ticket,
+        body: Bytes,
+        cancel: &CancellationToken,
+    ) -> RequestTrace {
+        let request = self.request(body);
+        let mut seen = Seen::new();
+        let sent_at = Instant::now();
+        let origin = ticket.intended_at.unwrap_or(sent_at);
+        let mut wait = Wait::new(self.route.endpoint.timeouts, origin, cancel);
+        let ended = self.exchange(&request, sent_at, &mut seen, &mut wait).await;
+        let failed_at = Instant::now();
+        let outcome = match ended {
+            Ok(()) => Outcome::Ok,
+            Err(failure) => Outcome::Failed(failure.class, self.route.endpoint.redact(&failure.text)),
+        };
+        if outcome.is_ok() && self.first_headers.is_none() {
+            self.first_headers.clone_from(&seen.headers);
+        }
+        self.tidy_up(&mut seen).await;
+        seen.into_trace(ticket, sent_at, failed_at, outcome, self.route.endpoint.keep)
+    }
+
+    async fn exchange(
+        &mut self,
+        request: &Request<Full<Bytes>>,
+        sent_at: Instant,
+        seen: &mut Seen,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), Failure> {
+        self.reuse_or_connect(seen, wait).await?;
+        let mut connection = self.connection.as_mut().expect("it was just made sure of");
+        let mut before = connection.mark();
+        let mut sent = wait.until(Stage::Waiting, connection.send(request.clone())).await;
+        if let Ok(Err(_)) = sent
+            && seen.connection.reused
+            && connection.request_was_not_read(before).await
+        {
+            // The server had closed it in the very moment: no word of the request got through.
+            seen.connection.stale = true;
+            seen.connection.reused = false;
+            let opened = self.connect(&mut seen.connect, wait).await?;
+            connection = self.connection.insert(opened);
+            before = connection.mark();
+            sent = wait.until(Stage::Waiting, connection.send(request.clone())).await;
+        }
+        let ended = match sent {
+            Ok(Ok(response)) => read_answer(connection, response, seen, wait).await,
+            Ok(Err(error)) => Err(Failure::of_exchange(&error, &connection.wire)),
+            Err(failure) => Err(failure),
+        };
+        seen.note(connection, before, sent_at);
+        ended
+    }
+
+    /// Makes sure of a connection: the kept one if it lives, else a fresh one.
+    async fn reuse_or_connect(
+        &mut self,
+        seen: &mut Seen,
+        wait: &mut Wait<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(kept) = &mut self.connection {
+            if kept.is_alive().await {
+                seen.connection.reused = true;
+                return Ok(());
+            }
+            seen.connection.stale = true;
+            self.connection = None;
+        }
+        self.connection = Some(self.connect(&mut seen.connect, wait).await?);
+        Ok(())
+    }
+
+    async fn connect(
+        &self,
+        stamps: &mut ConnectStamps,
+        wait: &mut Wait<'_>,
+    ) -> Result<Connection, Failure> {
+        *stamps = ConnectStamps::default();
+        let begun = Stage::Connecting(Instant::now());
+        let opened = wait.until(begun, self.route.dialer.open(stamps)).await.and_then(|opened| opened);
+        opened.map_err(|failure| match failure.class {
+            // TCP stood: what took too long was the handshake.
+            FailureClass::Connect if stamps.connected.is_some() => {
+                Failure::new(FailureClass::Tls, failure.text)
+            }
+            _ => failure,
+        })
+    }
+
+    /// After the answer: the connection is kept if the answer was read to its end, or can be, and
+    /// the server has not announced that it closes it.
+    async fn tidy_up(&mut self, seen: &mut Seen) {
+        let Some(connection) = &mut self.connection else { return };
+        if let Some(body) = &mut seen.unread {
+            seen.complete = drain(connection, body).await;
+        }
+        if !seen.complete || seen.close_announced {
+            self.connection = None;
+        }
+    }
+
+    fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::post(self.route.dialer.path())
+            .body(Full::new(body))
+            .expect("the path was taken from a URL");
+        *request.headers_mut() = self.route.headers.clone();
+        request
+    }
+}
+
+/// The headers of every request; the endpoint's own win.
+fn request_headers(endpoint: &Endpoint) -> HeaderMap {
+    let authority = &endpoint.target.authority;
+    let host = HeaderValue::from_str(authority).expect("the authority of a URL is header text");
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, host);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let agent = concat!("spark-bench/", env!("CARGO_PKG_VERSION"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+    for (name, value) in endpoint.headers() {
+        headers.insert(name, value.clone());
+    }
+    headers
+}

@@ -1,0 +1,127 @@
+//! What was seen of an exchange becomes its record.
+
+use std::time::{Instant, SystemTime};
+
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+
+use super::connect::ConnectStamps;
+use super::connection::{Connection, Mark};
+use super::endpoint::Keep;
+use super::reading::Reading;
+use super::retry_after::retry_after;
+use crate::measure::trace::{
+    Connection as ConnectionTrace, Outcome, Phase, RequestTrace, StampSource, Stamps,
+};
+
+/// What a request is called before it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::bench) struct Ticket {
+    pub(in crate::bench) index: u32,
+    pub(in crate::bench) prompt_index: u32,
+    pub(in crate::bench) worker: u32,
+    pub(in crate::bench) phase: Phase,
+    /// The level's start.
+    pub(in crate::bench) epoch: Instant,
+    /// Open loop: when it was meant to be sent. Every stamp counts from there.
+    pub(in crate::bench) intended_at: Option<Instant>,
+}
+
+/// What was seen of an exchange, filled in as it goes, so that a failure keeps what came before.
+pub(super) struct Seen {
+    pub(super) connect: ConnectStamps,
+    pub(super) connection: ConnectionTrace,
+    pub(super) written_at: Option<Instant>,
+    pub(super) head_at: Option<Instant>,
+    /// The read that brought the end of the body.
+    pub(super) end_at: Option<Instant>,
+    pub(super) status: Option<u16>,
+    pub(super) headers: Option<HeaderMap>,
+    pub(super) reading: Reading,
+    /// The body, as long as its end was not reached.
+    pub(super) unread: Option<Incoming>,
+    /// The body was read to its end.
+    pub(super) complete: bool,
+    /// The server has said that it closes the connection after this answer.
+    pub(super) close_announced: bool,
+}
+
+impl Seen {
+    pub(super) fn new() -> Self {
+        Self {
+            connect: ConnectStamps::default(),
+            connection: ConnectionTrace::default(),
+            written_at: None,
+            head_at: None,
+            end_at: None,
+            status: None,
+            headers: None,
+            reading: Reading::new(),
+            unread: None,
+            complete: false,
+            close_announced: false,
+        }
+    }
+
+    /// Takes over what the connection itself knows of a request that was sent at `since`, when it
+    /// stood at `before`.
+    pub(super) fn note(&mut self, connection: &Connection, before: Mark, since: Instant) {
+        let wire = &connection.wire;
+        self.connection.request_bytes = wire.bytes_out.get() - before.bytes_out;
+        self.written_at = wire.written_at.get().filter(|at| *at >= since);
+        self.connection.rtt_min = connection.tcp_info().rtt_min;
+    }
+
+    /// The record of the exchange. `sent_at` is when it was sent, `failed_at` when it was found to
+    /// have failed.
+    pub(super) fn into_trace(
+        mut self,
+        ticket: Ticket,
+        sent_at: Instant,
+        failed_at: Instant,
+        outcome: Outcome,
+        keep: Keep,
+    ) -> RequestTrace {
+        let origin = ticket.intended_at.unwrap_or(sent_at);
+        let since = |at: Instant| at.saturating_duration_since(origin);
+        let answer = &mut self.reading.answer;
+        let ended_at = self.end_at.filter(|_| outcome.is_ok()).unwrap_or(failed_at);
+        let stamps = Stamps {
+            dns: self.connect.dns.map(since),
+            connected: self.connect.connected.map(since),
+            tls: self.connect.tls.map(since),
+            written: self.written_at.map(since),
+            head: self.head_at.map(since),
+            first_text: answer.first_text.map(since),
+            first_answer: answer.first_answer.map(since),
+            last_text: answer.last_text.map(since),
+            end: since(ended_at),
+            source: StampSource::User,
+        };
+        let mut tokens = answer.tokens();
+        let (server, n_cached) = answer.server_times(self.headers.as_ref(), stamps.first_text);
+        tokens.n_cached = tokens.n_cached.or(n_cached);
+        let (text_sha256, text) = answer.text(keep);
+        RequestTrace {
+            index: ticket.index,
+            prompt_index: ticket.prompt_index,
+            worker: ticket.worker,
+            start: origin.saturating_duration_since(ticket.epoch),
+            lateness: ticket.intended_at.map(|at| sent_at.saturating_duration_since(at)),
+            phase: ticket.phase,
+            outcome,
+            stamps,
+            tokens,
+            gaps_us: std::mem::take(&mut answer.gaps_us),
+            server,
+            connection: self.connection,
+            finish_reason: answer.finish_reason.take(),
+            http_status: self.status,
+            retry_after: self.headers.as_ref().and_then(|h| retry_after(h, SystemTime::now())),
+            text_sha256,
+            text,
+            model: answer.model.take(),
+            notes: std::mem::take(&mut answer.notes),
+        }
+    }
+}

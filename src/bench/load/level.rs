@@ -1,0 +1,157 @@
+//! A level is run: warm-up, connections, the loop, and the records of it all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::header::{HeaderMap, SET_COOKIE};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::io_threads::IoThreads;
+use super::tally::Tally;
+use super::worker::Shared;
+use super::{LevelObserver, LevelRun, LevelSpec, Start, closed, open};
+use crate::bench::client::{Endpoint, Route};
+use crate::bench::prompts::PromptCursor;
+use crate::measure::level::{EndedBy, LevelFacts, StartMode, assign_phases};
+use crate::measure::trace::RequestTrace;
+
+/// Records that may wait for the observer before a worker waits with its next request: several
+/// seconds' worth of the fastest server.
+const RECORDS_WAITING_MAX: usize = 16_384;
+
+/// How a level's measured part was begun.
+pub(super) struct Led {
+    pub(super) start_mode: StartMode,
+    /// `None` if it was cancelled before.
+    pub(super) measuring_from: Option<Instant>,
+}
+
+/// Runs one level to its end, and says what was seen.
+///
+/// Every finished request is handed to `observer` at once. When `cancel` is called, what is in
+/// flight is recorded as cancelled and the level ends; dropping the future stops the load as well.
+///
+/// # Errors
+/// Only if the operating system gives no thread or no event loop: whatever a server does is a
+/// record.
+pub async fn run_level(
+    endpoint: &Endpoint,
+    prompts: &mut PromptCursor,
+    spec: &LevelSpec,
+    observer: &dyn LevelObserver,
+    cancel: &CancellationToken,
+) -> std::io::Result<LevelRun> {
+    let stop = cancel.child_token();
+    let _stop_if_dropped = stop.clone().drop_guard();
+    let epoch = Instant::now();
+    let tally = Arc::new(Tally::new(prompts, spec.n_ok, spec.max_attempts));
+    let (records, mut finished) = mpsc::channel(RECORDS_WAITING_MAX);
+    let shared = Arc::new(Shared {
+        route: Arc::new(Route::new(endpoint)),
+        tally: Arc::clone(&tally),
+        epoch,
+        cancel: stop.clone(),
+        records,
+    });
+    let mut threads = IoThreads::default();
+    let mut traces = Vec::new();
+    let mut keep = |trace: RequestTrace| {
+        observer.finished(&trace);
+        traces.push(trace);
+    };
+
+    let led = {
+        let mut lead = std::pin::pin!(lead(shared, spec, &mut threads));
+        loop {
+            tokio::select! {
+                led = &mut lead => break led?,
+                Some(trace) = finished.recv() => keep(trace),
+            }
+        }
+    };
+    observer.measuring();
+    let mut deadline = led.measuring_from.zip(spec.max_duration).map(|(from, max)| from + max);
+    let mut timed_out = false;
+    // The channel closes when the last worker has gone.
+    loop {
+        tokio::select! {
+            trace = finished.recv() => match trace {
+                Some(trace) => keep(trace),
+                None => break,
+            },
+            () = at(deadline) => {
+                (timed_out, deadline) = (true, None);
+                stop.cancel();
+            }
+        }
+    }
+
+    let seen = threads.join();
+    traces.sort_by_key(|trace| trace.index);
+    let ended_by = if tally.is_reached() {
+        EndedBy::NOk
+    } else if cancel.is_cancelled() {
+        EndedBy::Interrupted
+    } else if timed_out {
+        EndedBy::MaxDuration
+    } else {
+        EndedBy::MaxAttempts
+    };
+    let facts = LevelFacts {
+        concurrency: spec.concurrency,
+        start_mode: led.start_mode,
+        ended_by,
+        stutter: Duration::MAX, // No phase depends on it,
+        single: None,           // nor on this.
+    };
+    assign_phases(&facts, &mut traces);
+    let measured = traces.iter().filter(|trace| trace.is_measured());
+    Ok(LevelRun {
+        measured_from: measured.map(|trace| trace.start).min(),
+        start_mode: led.start_mode,
+        ended_by,
+        epoch,
+        loop_lag: seen.loop_lag,
+        n_salted: tally.counts().salted,
+        response_headers: telling_headers(endpoint, seen.headers),
+        traces,
+    })
+}
+
+async fn lead(
+    shared: Arc<Shared>,
+    spec: &LevelSpec,
+    threads: &mut IoThreads,
+) -> std::io::Result<Led> {
+    match spec.start {
+        Start::Staggered | Start::Simultaneous => closed::lead(shared, spec, threads).await,
+        Start::Open { rate, arrivals, seed } => {
+            let loop_ = open::OpenLoop { rate, arrivals, seed, warmup: spec.warmup };
+            open::lead(shared, loop_, threads).await
+        }
+    }
+}
+
+/// Resolves at a deadline; never, if there is none.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Response headers as text: without cookies, without what the request's secrets look like.
+fn telling_headers(endpoint: &Endpoint, headers: Option<HeaderMap>) -> BTreeMap<String, String> {
+    /// No header that names a server or a region is longer.
+    const VALUE_CHARS_MAX: usize = 256;
+    let headers = headers.unwrap_or_default();
+    let told = headers.iter().filter(|(name, _)| *name != SET_COOKIE);
+    told.map(|(name, value)| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let text: String = text.chars().take(VALUE_CHARS_MAX).collect();
+        (name.as_str().to_owned(), endpoint.redact(&text))
+    })
+    .collect()
+}

@@ -1,0 +1,135 @@
+//! A worker: one connection, and the requests that it is told to send on it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::tally::{Admitted, Tally};
+use crate::bench::client::{Client, Route, Ticket};
+use crate::measure::trace::{FailureClass, Outcome, RequestTrace};
+
+/// How long a worker pauses after a 429 that names no time: without a pause it would use up its
+/// attempts within a few round trips.
+const PAUSE_DEFAULT: Duration = Duration::from_secs(1);
+/// The longest `Retry-After` that is obeyed; a server that asks for more is not there today.
+const PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// What all workers of a level share.
+pub(super) struct Shared {
+    pub(super) route: Arc<Route>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) epoch: Instant,
+    pub(super) cancel: CancellationToken,
+    /// Finished records, on their way to the caller's side.
+    pub(super) records: mpsc::Sender<RequestTrace>,
+}
+
+/// What a worker is told to do. The answer comes when it is done.
+pub(super) enum Order {
+    /// Open the connection, without a request.
+    Open(oneshot::Sender<()>),
+    /// Send one warm-up request; the answer is its duration if it was ok.
+    Warmup(oneshot::Sender<Option<Duration>>),
+    /// Send requests one after the other, from that moment on, until it is enough.
+    Loop(Instant),
+}
+
+/// One worker of a closed loop, or one slot of an open one.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    number: u32,
+    pub(super) client: Client,
+}
+
+impl Worker {
+    pub(super) fn new(shared: &Arc<Shared>, number: u32) -> Self {
+        let client = Client::new(&shared.route);
+        Self { shared: Arc::clone(shared), number, client }
+    }
+
+    /// Follows orders until there are no more.
+    pub(super) async fn obey(&mut self, mut orders: mpsc::Receiver<Order>) {
+        while let Some(order) = orders.recv().await {
+            // Whoever gave an order may have gone: then nobody waits for the answer.
+            match order {
+                Order::Open(done) => {
+                    self.client.open(&self.shared.cancel).await;
+                    let _ = done.send(());
+                }
+                Order::Warmup(done) => {
+                    let _ = done.send(self.warm_up().await);
+                }
+                Order::Loop(start) => self.send_until_enough(start).await,
+            }
+        }
+    }
+
+    /// Sends one warm-up request; its duration, if it was ok.
+    pub(super) async fn warm_up(&mut self) -> Option<Duration> {
+        let trace = self.send(self.shared.tally.warmup(), None).await;
+        let took = trace.outcome.is_ok().then_some(trace.stamps.end);
+        let pause = pause_after(&trace);
+        self.report(trace).await;
+        self.pause(pause).await;
+        took
+    }
+
+    async fn send_until_enough(&mut self, start: Instant) {
+        self.pause(Some(start.saturating_duration_since(Instant::now()))).await;
+        while !self.shared.cancel.is_cancelled()
+            && let Ok(admitted) = self.shared.tally.admit()
+        {
+            self.send_measured(admitted, None).await;
+        }
+    }
+
+    /// Sends one measured request, and does what its answer asks for. `intended_at` is when an
+    /// open loop meant it to be sent.
+    pub(super) async fn send_measured(&mut self, admitted: Admitted, intended_at: Option<Instant>) {
+        let mut trace = self.send(admitted, intended_at).await;
+        self.shared.tally.ended(&trace.outcome);
+        let pause = if intended_at.is_none() { pause_after(&trace) } else { None };
+        if let (Some(pause), None) = (pause, trace.retry_after) {
+            trace.notes.push(format!("the worker paused for {pause:?}: no Retry-After"));
+        }
+        self.report(trace).await;
+        self.pause(pause).await;
+    }
+
+    async fn send(&mut self, admitted: Admitted, intended_at: Option<Instant>) -> RequestTrace {
+        let ticket = Ticket {
+            index: admitted.index,
+            prompt_index: admitted.draw.prompt_index,
+            worker: self.number,
+            phase: admitted.phase,
+            epoch: self.shared.epoch,
+            intended_at,
+        };
+        let body = self.shared.route.endpoint.body.render(&admitted.draw);
+        self.client.send(ticket, body, &self.shared.cancel).await
+    }
+
+    async fn report(&self, trace: RequestTrace) {
+        // The caller's side goes away only with the level itself.
+        let _ = self.shared.records.send(trace).await;
+    }
+
+    async fn pause(&self, pause: Option<Duration>) {
+        let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.shared.cancel.cancelled() => {}
+        }
+    }
+}
+
+/// The think time that an answer asks for: its `Retry-After`, and after a 429 in any case some.
+fn pause_after(trace: &RequestTrace) -> Option<Duration> {
+    let refused = match trace.outcome {
+        Outcome::Failed(FailureClass::Http(429), _) => Some(PAUSE_DEFAULT),
+        _ => None,
+    };
+    trace.retry_after.filter(|_| !trace.outcome.is_ok()).or(refused).map(|t| t.min(PAUSE_MAX))
+}
