@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn timings_are_milliseconds() {
-        let json = r#"{"cache_n":3,"prompt_n":9,"prompt_ms":120.0,"predicted_ms":900,"queue_ms":5}"#;
+        let json =
+            r#"{"cache_n":3,"prompt_n":9,"prompt_ms":120.0,"predicted_ms":900,"queue_ms":5}"#;
         let account = Account::of_timings(&raw(json)).unwrap();
         assert_eq!((account.queue, account.prefill, account.decode), (ms(5), ms(120), ms(900)));
         assert_eq!(account.n_cached, Some(3));

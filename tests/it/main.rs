@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
 mod inference;
+mod level;
 mod prompts;
 mod scoreboard;
 mod support;

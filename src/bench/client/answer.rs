@@ -187,9 +187,9 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 fn closes_afterwards(head: &Parts) -> bool {
     let says = |word: &str| {
         let values = head.headers.get_all(header::CONNECTION).iter();
-        values.filter_map(|value| value.to_str().ok()).any(|value| {
-            value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word))
-        })
+        values
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word)))
     };
     let framed = head.headers.contains_key(header::CONTENT_LENGTH)
         || head.headers.contains_key(header::TRANSFER_ENCODING);

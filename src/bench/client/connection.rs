@@ -115,10 +115,8 @@ impl Connection {
         let mut response = std::pin::pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         let wire = &self.wire;
-        std::future::poll_fn(|cx| {
-            poll_beside(driver, wire, cx, |cx| response.as_mut().poll(cx))
-        })
-        .await
+        std::future::poll_fn(|cx| poll_beside(driver, wire, cx, |cx| response.as_mut().poll(cx)))
+            .await
     }
 
     /// The next piece of a response's body.

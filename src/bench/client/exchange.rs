@@ -70,7 +70,9 @@ impl Client {
         let failed_at = Instant::now();
         let outcome = match ended {
             Ok(()) => Outcome::Ok,
-            Err(failure) => Outcome::Failed(failure.class, self.route.endpoint.redact(&failure.text)),
+            Err(failure) => {
+                Outcome::Failed(failure.class, self.route.endpoint.redact(&failure.text))
+            }
         };
         if outcome.is_ok() && self.first_headers.is_none() {
             self.first_headers.clone_from(&seen.headers);
@@ -136,7 +138,8 @@ impl Client {
     ) -> Result<Connection, Failure> {
         *stamps = ConnectStamps::default();
         let begun = Stage::Connecting(Instant::now());
-        let opened = wait.until(begun, self.route.dialer.open(stamps)).await.and_then(|opened| opened);
+        let opened =
+            wait.until(begun, self.route.dialer.open(stamps)).await.and_then(|opened| opened);
         opened.map_err(|failure| match failure.class {
             // TCP stood: what took too long was the handshake.
             FailureClass::Connect if stamps.connected.is_some() => {

@@ -255,7 +255,8 @@ impl Answer {
         let accounts = &self.accounts;
         let timings = accounts.timings.as_deref().and_then(Account::of_timings);
         let found = timings.map(|account| (account, "timings"));
-        let found = found.or_else(|| Some((perf(accounts.perf_metrics.as_deref()?)?, "perf_metrics")));
+        let found =
+            found.or_else(|| Some((perf(accounts.perf_metrics.as_deref()?)?, "perf_metrics")));
         let found = found
             .or_else(|| Some((Account::of_metrics(accounts.metrics.as_deref()?)?, "metrics")))
             .or_else(|| Some((in_headers()?, "headers")));

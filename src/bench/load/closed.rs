@@ -73,10 +73,7 @@ fn start_workers(
 }
 
 /// What one thread does: its workers, until none is left.
-async fn work(
-    shared: Arc<Shared>,
-    crew: Vec<(u32, mpsc::Receiver<Order>)>,
-) -> Option<HeaderMap> {
+async fn work(shared: Arc<Shared>, crew: Vec<(u32, mpsc::Receiver<Order>)>) -> Option<HeaderMap> {
     let mut tasks = tokio::task::JoinSet::new();
     for (number, orders) in crew {
         let mut worker = Worker::new(&shared, number);
