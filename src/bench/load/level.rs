@@ -90,14 +90,11 @@ pub async fn run_level(
 
     let seen = threads.join();
     traces.sort_by_key(|trace| trace.index);
-    let ended_by = if tally.is_reached() {
-        EndedBy::NOk
-    } else if cancel.is_cancelled() {
-        EndedBy::Interrupted
-    } else if timed_out {
-        EndedBy::MaxDuration
-    } else {
-        EndedBy::MaxAttempts
+    let ended_by = match (tally.is_reached(), cancel.is_cancelled(), timed_out) {
+        (true, _, _) => EndedBy::NOk,
+        (_, true, _) => EndedBy::Interrupted,
+        (_, _, true) => EndedBy::MaxDuration,
+        _ => EndedBy::MaxAttempts,
     };
     let facts = LevelFacts {
         concurrency: spec.concurrency,
