@@ -62,15 +62,7 @@ pub async fn run_level(
         traces.push(trace);
     };
 
-    let led = {
-        let mut lead = std::pin::pin!(lead(shared, spec, &mut threads));
-        loop {
-            tokio::select! {
-                led = &mut lead => break led?,
-                Some(trace) = finished.recv() => keep(trace),
-            }
-        }
-    };
+    let led = lead_while(lead(shared, spec, &mut threads), &mut finished, &mut keep).await?;
     observer.measuring();
     let mut deadline = led.measuring_from.zip(spec.max_duration).map(|(from, max)| from + max);
     let mut timed_out = false;
@@ -115,6 +107,21 @@ pub async fn run_level(
         response_headers: telling_headers(endpoint, seen.headers),
         traces,
     })
+}
+
+/// Leads the level up to its measured part, and keeps what finishes meanwhile.
+async fn lead_while(
+    lead: impl Future<Output = std::io::Result<Led>>,
+    finished: &mut mpsc::Receiver<RequestTrace>,
+    keep: &mut impl FnMut(RequestTrace),
+) -> std::io::Result<Led> {
+    let mut lead = std::pin::pin!(lead);
+    loop {
+        tokio::select! {
+            led = &mut lead => return led,
+            Some(trace) = finished.recv() => keep(trace),
+        }
+    }
 }
 
 async fn lead(
