@@ -267,14 +267,14 @@ pub fn summarise(facts: &LevelFacts, traces: &[RequestTrace]) -> LevelSummary {
 /// Says of each measured request whether it belongs to the ramp (ended among the first c ok
 /// completions), to the tail (ended after the load had begun to fall off) or to what is between.
 /// Warm-up requests stay what they are; in an open loop there is neither ramp nor tail.
-pub fn assign_phases(facts: &LevelFacts, traces: &mut [RequestTrace]) {
-    let edges = if facts.start_mode.is_closed_loop() {
-        edges(&measured(traces), facts.concurrency as usize)
+pub fn assign_phases(concurrency: u32, start_mode: StartMode, traces: &mut [RequestTrace]) {
+    let edges = if start_mode.is_closed_loop() {
+        edges(&measured(traces), concurrency as usize)
     } else {
         Edges::default()
     };
     for trace in traces.iter_mut().filter(|trace| trace.is_measured()) {
-        trace.phase = phase(trace, edges, facts.start_mode);
+        trace.phase = phase(trace, edges, start_mode);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::header::{HeaderMap, SET_COOKIE};
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use super::worker::Shared;
 use super::{LevelObserver, LevelRun, LevelSpec, Start, closed, open};
 use crate::bench::client::{Endpoint, Route};
 use crate::bench::prompts::PromptCursor;
-use crate::measure::level::{EndedBy, LevelFacts, StartMode, assign_phases};
+use crate::measure::level::{EndedBy, StartMode, assign_phases};
 use crate::measure::trace::RequestTrace;
 
 /// Records that may wait for the observer before a worker waits with its next request: several
@@ -88,14 +88,7 @@ pub async fn run_level(
         (_, _, true) => EndedBy::MaxDuration,
         _ => EndedBy::MaxAttempts,
     };
-    let facts = LevelFacts {
-        concurrency: spec.concurrency,
-        start_mode: led.start_mode,
-        ended_by,
-        stutter: Duration::MAX, // No phase depends on it,
-        single: None,           // nor on this.
-    };
-    assign_phases(&facts, &mut traces);
+    assign_phases(spec.concurrency, led.start_mode, &mut traces);
     let measured = traces.iter().filter(|trace| trace.is_measured());
     Ok(LevelRun {
         measured_from: measured.map(|trace| trace.start).min(),

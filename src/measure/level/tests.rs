@@ -44,7 +44,7 @@ fn the_figures_of_six_requests() {
 fn phases_follow_the_window() {
     let mut traces = six_requests();
     traces.push(RequestTrace { phase: Phase::Warmup, index: 9, ..answered(1, 0.0, 0.1, 0.2) });
-    assign_phases(&facts(2), &mut traces);
+    assign_phases(facts(2).concurrency, facts(2).start_mode, &mut traces);
     let phases: Vec<Phase> = traces.iter().map(|trace| trace.phase).collect();
     use Phase::{Ramp, Steady, Tail, Warmup};
     assert_eq!(phases, [Ramp, Ramp, Steady, Steady, Tail, Steady, Warmup]);
@@ -93,7 +93,7 @@ fn an_open_loop_has_no_steady_window() {
     let mut traces = six_requests();
     let summary = summarise(&open, &traces);
     assert_eq!((summary.concurrency, summary.steady, summary.occupancy), (2, None, None));
-    assign_phases(&open, &mut traces);
+    assign_phases(open.concurrency, open.start_mode, &mut traces);
     assert!(traces.iter().all(|trace| trace.phase == Phase::Steady));
 }
 
