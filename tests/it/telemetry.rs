@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use spark::bench::telemetry::{
     NvmlLibrary, Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, gpu_facts,
+    memory_in_use,
 };
+use spark::measure::flags::{Outside, Severity, judge};
+use spark::measure::level::{EndedBy, LevelFacts, StartMode, summarise};
 use spark::results::record::Hardware;
 
 use crate::support::nvml_stub::NvmlStub;
@@ -98,7 +101,7 @@ fn a_discrete_gpu_tells_everything_and_idle_is_in_no_figure() {
     assert_eq!(hardware.memory_source.as_deref(), Some("nvml"));
     assert!(hardware.capabilities.values().all(|word| word == "ok"), "{hardware:?}");
     let of_gpu: Vec<_> = hardware.reasons.keys().filter(|key| key.starts_with("gpus")).collect();
-    assert!(of_gpu.is_empty(), "{of_gpu:?}");
+    assert_eq!(of_gpu, ["gpus.0.used_by_server"], "the stub shows no process");
     assert!(hardware.server.unwrap().rss_bytes_max.unwrap() > 0);
 }
 
@@ -326,6 +329,57 @@ fn the_facts_of_the_host_name_driver_and_devices() {
     assert_eq!(facts.devices[1].name.as_deref(), Some("Second"));
     assert_eq!(facts.devices[0].compute_capability.as_deref(), Some("12.1"));
     assert_eq!(facts.devices[0].power_limit_w, Some(300.0));
+}
+
+#[test]
+fn memory_in_use_is_the_devices_own_or_the_machines() {
+    let discrete = NvmlStub::new("devices 2\nmemory_used 1000\n1.memory_used 500");
+    let told = memory_in_use(&NvmlLibrary::File(discrete.path())).unwrap();
+    assert_eq!((told.bytes, told.source), (1500, "nvml"));
+    let unified = NvmlStub::new("memory_rc 3");
+    assert_eq!(memory_in_use(&NvmlLibrary::File(unified.path())).unwrap().source, "meminfo");
+    assert_eq!(memory_in_use(&NvmlLibrary::None).unwrap().source, "meminfo");
+}
+
+/// What the devices of a stub in this state do to a level's flags.
+fn flags_of(state: &str) -> Vec<(String, Severity)> {
+    let stub = NvmlStub::new(state);
+    let sampler = sampler(&stub);
+    gpu_readings(&sampler, 5);
+    let recording = sampler.stop();
+    let (from, to) = between(&recording, 1, 5);
+    let figures = recording.figures(&WindowFacts::new(from, to));
+    let outside = Outside {
+        gpus: figures.gpu_facts(),
+        measures_power: figures.measures_power(),
+        ..Outside::default()
+    };
+    let level = LevelFacts {
+        concurrency: 1,
+        start_mode: StartMode::Simultaneous,
+        ended_by: EndedBy::NOk,
+        stutter: Duration::from_millis(200),
+        single: None,
+        slo: None,
+    };
+    let (flags, _) = judge(&summarise(&level, &[]), &[], &outside);
+    let of_devices = ["low_clock", "throttled", "foreign_gpu_process"];
+    let flags = flags.iter().filter(|flag| of_devices.contains(&flag.name.name()));
+    flags.map(|flag| (flag.name.name().to_owned(), flag.severity)).collect()
+}
+
+#[test]
+fn the_devices_state_raises_the_levels_flags() {
+    let flagged = |name: &str| vec![(name.to_owned(), Severity::Flagged)];
+    assert_eq!(flags_of(BUSY), []);
+    assert_eq!(flags_of(&format!("{BUSY}\nsm_clock 1100")), flagged("low_clock"));
+    assert_eq!(flags_of(&format!("{BUSY}\nthrottle 64")), flagged("throttled"));
+    let stranger = format!("{BUSY}\nprocs {}:5000", parent_id());
+    assert_eq!(flags_of(&stranger), []);
+    let both = format!("{BUSY}\nprocs {}:5000,{}:1", parent_id(), std::process::id());
+    assert_eq!(flags_of(&both), flagged("foreign_gpu_process"));
+    let stuck = format!("{BUSY}\nname NVIDIA GB10\nsm_clock 850");
+    assert_eq!(flags_of(&stuck), [("low_clock".to_owned(), Severity::Invalid)]);
 }
 
 #[test]

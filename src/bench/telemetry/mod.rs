@@ -5,8 +5,12 @@
 //!        … at least 2 s without load, the level, its end …
 //! sampler.stop()          →  Recording
 //! recording.hardware(&facts)  →  results::record::Hardware, over the steady window
-//! recording.series_csv()      →  the time series for --save-series
+//! recording.series_csv(zero)  →  the time series for --save-series
 //! ```
+//!
+//! For the flags of a level, `recording.figures(&facts)` has `gpu_facts()` and `measures_power()`;
+//! [`memory_in_use`] before a server's start and ten seconds after its stop tells what it kept
+//! ([`crate::measure::hardware::not_released`]); [`host_facts`] is `meta.host`.
 //!
 //! Nothing of it runs on the runtime's threads, and a call into a driver that hangs stalls one
 //! sampler thread and nothing else: the host goes on being sampled, and [`Sampler::stop`] waits for
@@ -17,6 +21,7 @@
 mod clock;
 mod convert;
 mod host_facts;
+mod memory;
 pub mod nvml;
 mod recording;
 mod series;
@@ -26,6 +31,7 @@ pub mod system;
 use std::time::{Duration, Instant};
 
 pub use host_facts::{gpu_facts, host_facts};
+pub use memory::{MemoryInUse, memory_in_use};
 pub use nvml::NvmlLibrary;
 pub use recording::{Recording, WindowFacts};
 pub use system::{ServerProcesses, SystemPaths};

@@ -246,13 +246,17 @@ fn processes(track: &GpuTrack, window: Window, gpu: &mut GpuFigures, say: &mut R
     }
     gpu.processes = most.into_values().collect();
     let owners: BTreeSet<Owner> = gpu.processes.iter().map(|process| process.owner).collect();
-    if owners.contains(&Owner::Server) {
+    let hidden = owners.is_empty() && gpu.util_pct_mean.is_some_and(|pct| pct >= LOAD_PCT);
+    let why = if owners.contains(&Owner::Server) {
         gpu.used_by_server = Some(true);
+        return;
     } else if owners.contains(&Owner::Unknown) {
-        let why =
-            "a process on the device cannot be told from the server's: its id is not known here";
-        say.because("used_by_server", Some(why.to_owned()));
+        "a process on it cannot be told from the server's: its id is not known here"
+    } else if hidden {
+        "it is busy, and the driver shows nobody on it: a container hides them"
     } else {
         gpu.used_by_server = Some(false);
-    }
+        return;
+    };
+    say.because("used_by_server", Some(why.to_owned()));
 }

@@ -5,12 +5,14 @@
 //! none of them. What cannot be said is `None`, and [`Figures::reasons`] says why: never 0.
 
 mod energy;
+mod flag_facts;
 mod gpu;
 mod host;
 mod reading;
 mod series;
 
 pub use energy::{CounterError, EnergySource, counter_delta, counter_step, integrate, mean_power};
+pub use flag_facts::not_released;
 pub use gpu::{GpuFigures, ThrottleShares};
 pub use host::{HarnessFigures, HostFigures, ServerFigures};
 pub use reading::{
