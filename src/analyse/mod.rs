@@ -1,1 +1,11 @@
-//! Numbers → answers: rooflines, Little's law, crossover, cost, comparisons. Pure: no I/O, no clock, no async.
+//! Numbers → answers: rooflines, Little's law, crossover, cost, comparisons. Pure: no I/O, no
+//! clock, no async.
+
+pub mod compare;
+pub mod cost;
+pub mod crossover;
+pub mod headline;
+pub mod littles_law;
+pub mod rank_tests;
+pub mod roofline;
+pub mod sample_size;

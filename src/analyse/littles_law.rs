@@ -1,0 +1,189 @@
+//! Little's law as a test: what each concurrency should give on a server that does one request at
+//! a time, and on one that does all at once.
+
+use std::time::Duration;
+
+/// What one level says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LevelPoint {
+    /// Requests in flight.
+    pub concurrency: u32,
+    /// Mean end-to-end latency: W.
+    pub e2e_mean: Duration,
+    /// Median time to first token.
+    pub ttft_p50: Duration,
+    /// Tokens per second, of all streams together.
+    pub throughput_tps: f64,
+}
+
+/// What a server that does one request at a time would give at concurrency c.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SerialExpectation {
+    /// c·S.
+    pub e2e_mean: Duration,
+    /// (c − 1)·S + TTFT₁.
+    pub ttft_p50: Duration,
+}
+
+/// The expectation from the c = 1 level: each request waits for the c − 1 before it.
+pub fn serial_expectation(
+    e2e_single: Duration,
+    ttft_single: Duration,
+    concurrency: u32,
+) -> SerialExpectation {
+    SerialExpectation {
+        e2e_mean: e2e_single * concurrency,
+        ttft_p50: e2e_single * concurrency.saturating_sub(1) + ttft_single,
+    }
+}
+
+/// One level against both expectations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Check {
+    /// Requests in flight.
+    pub concurrency: u32,
+    /// W(c) / (c·S₁): 1 for a serial server, 1/c for a perfect batching one.
+    pub e2e_ratio: f64,
+    /// TTFT(c) / ((c − 1)·E2E₁ + TTFT₁): 1 for a serial server, near 0 for a batching one.
+    pub ttft_ratio: f64,
+    /// X(c)/X(1): 1 for a serial server, c for a perfect batching one.
+    pub throughput_ratio: f64,
+    /// (W(c) − W(1)) / ((c − 1)·W(1)): 1 serial, 0 perfectly parallel.
+    pub serialness: f64,
+    /// What that looks like.
+    pub behaviour: Behaviour,
+}
+
+/// How a server treats several requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// One at a time: waits grow with c, throughput does not.
+    Serial,
+    /// All at once, at a price that is small.
+    Batching,
+    /// Something between: some at once, or all at a pace that suffers.
+    Between,
+}
+
+/// A serial server's serialness is at least this much.
+const SERIAL_FROM: f64 = 0.9;
+/// A batching server's serialness is at most this much.
+const BATCHING_TO: f64 = 0.2;
+
+/// Each level above c = 1 against the c = 1 level; empty without one.
+pub fn check(levels: &[LevelPoint]) -> Vec<Check> {
+    let Some(single) = levels.iter().find(|level| level.concurrency == 1) else {
+        return Vec::new();
+    };
+    let rest = levels.iter().filter(|level| level.concurrency > 1);
+    rest.map(|level| check_level(single, level)).collect()
+}
+
+fn check_level(single: &LevelPoint, level: &LevelPoint) -> Check {
+    let expected = serial_expectation(single.e2e_mean, single.ttft_p50, level.concurrency);
+    let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
+    let others = f64::from(level.concurrency - 1);
+    let serialness = (ratio(level.e2e_mean, single.e2e_mean) - 1.0) / others;
+    let behaviour = if serialness >= SERIAL_FROM {
+        Behaviour::Serial
+    } else if serialness <= BATCHING_TO {
+        Behaviour::Batching
+    } else {
+        Behaviour::Between
+    };
+    Check {
+        concurrency: level.concurrency,
+        e2e_ratio: ratio(level.e2e_mean, expected.e2e_mean),
+        ttft_ratio: ratio(level.ttft_p50, expected.ttft_p50),
+        throughput_ratio: level.throughput_tps / single.throughput_tps,
+        serialness,
+        behaviour,
+    }
+}
+
+impl Check {
+    /// The check in words.
+    pub fn sentence(&self) -> String {
+        let c = self.concurrency;
+        let (times, wait) = (self.throughput_ratio, self.e2e_ratio * f64::from(c));
+        match self.behaviour {
+            Behaviour::Serial => format!(
+                "c={c}: one at a time. Requests took {wait:.1}× as long as alone (Little's law \
+                 says {c}×), the first token came after {:.0} % of the wait that c − 1 requests \
+                 ahead explain, and throughput stayed at {times:.2}×.",
+                self.ttft_ratio * 100.0
+            ),
+            Behaviour::Batching => format!(
+                "c={c}: all at once. Requests took {wait:.2}× as long as alone, and throughput \
+                 grew {times:.1}× (perfect would be {c}×)."
+            ),
+            Behaviour::Between => format!(
+                "c={c}: between one at a time and all at once (serialness {:.2}). Requests took \
+                 {wait:.1}× as long as alone, and throughput grew {times:.1}× (one at a time: 1×, \
+                 perfect: {c}×).",
+                self.serialness
+            ),
+        }
+    }
+}
+
+/// Mean wait in the queue of a serial server under Poisson arrivals (M/G/1):
+/// ρ·S·(1 + CV²) / (2·(1 − ρ)), CV being the service times' coefficient of variation.
+/// `None` unless 0 ≤ ρ < 1.
+pub fn mg1_wait(service: Duration, load: f64, cv: f64) -> Option<Duration> {
+    let factor = load * (1.0 + cv * cv) / (2.0 * (1.0 - load));
+    (0.0..1.0).contains(&load).then(|| service.mul_f64(factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::sample::tests::assert_close;
+
+    fn seconds(time: f64) -> Duration {
+        Duration::from_secs_f64(time)
+    }
+
+    #[test]
+    fn a_serial_server() {
+        let table =
+            [(1, 15.2, 0.125), (4, 60.8, 45.725), (16, 243.2, 228.125), (64, 972.8, 957.725)];
+        for (c, e2e, ttft) in table {
+            let got = serial_expectation(seconds(15.2), seconds(0.125), c);
+            assert_eq!((got.e2e_mean, got.ttft_p50), (seconds(e2e), seconds(ttft)));
+        }
+    }
+
+    #[test]
+    fn waits_under_poisson_arrivals() {
+        for (load, wait) in [(0.5, 7.6), (0.8, 30.4), (0.9, 68.4)] {
+            assert_close(mg1_wait(seconds(15.2), load, 0.0).unwrap().as_secs_f64(), wait);
+        }
+        assert_eq!(mg1_wait(seconds(15.2), 1.0, 0.0), None);
+    }
+
+    #[test]
+    fn behaviours() {
+        let point = |concurrency, e2e, ttft, throughput_tps| LevelPoint {
+            concurrency,
+            e2e_mean: seconds(e2e),
+            ttft_p50: seconds(ttft),
+            throughput_tps,
+        };
+        let single = point(1, 2.0, 0.1, 50.0);
+        let levels = [
+            single,
+            point(4, 8.0, 6.1, 50.0),
+            point(16, 4.0, 0.3, 400.0),
+            point(64, 64.0, 30.0, 100.0),
+        ];
+        let checks = check(&levels);
+        let found: Vec<Behaviour> = checks.iter().map(|check| check.behaviour).collect();
+        assert_eq!(found, [Behaviour::Serial, Behaviour::Batching, Behaviour::Between]);
+        assert_close(checks[0].e2e_ratio, 1.0);
+        assert_close(checks[0].ttft_ratio, 1.0);
+        assert_close(checks[1].throughput_ratio, 8.0);
+        assert!(checks[0].sentence().contains("one at a time"));
+        assert_eq!(check(&levels[1..]), []);
+    }
+}
