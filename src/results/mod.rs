@@ -5,5 +5,6 @@ pub mod csv;
 pub mod escape;
 mod foreign;
 pub mod record;
+pub mod schema;
 pub mod scoreboard;
 pub mod store;

@@ -1,5 +1,6 @@
 //! What the machine did during a level. A missing value is null, and `reasons` says why.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 pub type ThrottleShares = BTreeMap<String, f64>;
 
 /// Counters of one level, over its steady window.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Hardware {
     /// One entry a device; empty where there is none.
@@ -57,7 +58,7 @@ impl Hardware {
 }
 
 /// How well one source of samples kept up.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SourceUsage {
     /// Samples in the window.
@@ -75,7 +76,7 @@ pub struct SourceUsage {
 }
 
 /// One device.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Gpu {
     /// NVML's index.
@@ -119,7 +120,7 @@ pub struct Gpu {
 }
 
 /// One process on a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GpuProcess {
     /// Its process id.
@@ -131,7 +132,7 @@ pub struct GpuProcess {
 }
 
 /// The server's process tree.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerUsage {
     /// CPU seconds over the window.
@@ -147,7 +148,7 @@ pub struct ServerUsage {
 }
 
 /// The harness itself.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HarnessUsage {
     /// CPU seconds over the window.
@@ -159,7 +160,7 @@ pub struct HarnessUsage {
 }
 
 /// The whole machine.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostUsage {
     /// All cores: 100 is every core busy.

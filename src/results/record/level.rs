@@ -1,12 +1,13 @@
 //! One level: its summary, hardware, flags and requests.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Hardware, RequestRecord};
 
 /// One level of the ladder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
     /// The figures.
     pub summary: Summary,
@@ -24,7 +25,7 @@ pub struct Level {
 }
 
 /// The figures of one level. Names without a unit are seconds or counts.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Requests in flight in steady state (closed loop); the most in flight (open loop).
     pub concurrency: u32,
@@ -228,8 +229,35 @@ impl<'de> Deserialize<'de> for MetricTable {
     }
 }
 
+/// The flat keys, each beside what it holds.
+impl JsonSchema for MetricTable {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MetricTable".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let mut properties = serde_json::Map::new();
+        for metric in METRICS {
+            for key in ["p50", "p90", "p95", "p99", "mean", "min", "max", "n_eff"] {
+                let value = generator.subschema_for::<Option<f64>>();
+                properties.insert(format!("{metric}_{key}"), value.into());
+            }
+            properties.insert(format!("{metric}_n"), generator.subschema_for::<u64>().into());
+            for key in ["p50_ci", "p90_ci", "p99_ci"] {
+                let ends = generator.subschema_for::<Option<[Option<f64>; 2]>>();
+                properties.insert(format!("{metric}_{key}"), ends.into());
+            }
+        }
+        schemars::json_schema!({ "type": "object", "properties": properties })
+    }
+}
+
 /// Percentiles in which each failure counts as infinitely slow; null where that is infinite.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PercentilesAll {
     /// Seconds.
     pub p50: Option<f64>,
@@ -287,7 +315,7 @@ pub struct Goodput {
 }
 
 /// One reason not to believe a number as it stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flag {
     /// Its stable name.
     pub name: String,
@@ -301,7 +329,9 @@ pub struct Flag {
 }
 
 /// How bad a flag is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Read the reason before quoting the number.
@@ -311,7 +341,9 @@ pub enum Severity {
 }
 
 /// What a level is worth: the worst of its flags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No flag.

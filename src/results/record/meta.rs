@@ -1,10 +1,11 @@
 //! What was run, where, against what.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The lesson's keys, and what makes a run repeatable.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Meta {
     /// The scoreboard's target column.
     pub target: String,
@@ -92,7 +93,7 @@ pub struct Meta {
 }
 
 /// The config of a run: verbatim, and its identity.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigText {
     /// Path as it was named; null for a run from flags.
     pub path: Option<String>,
@@ -103,7 +104,7 @@ pub struct ConfigText {
 }
 
 /// What answered.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerMeta {
     /// Name of the engines file's entry; null for a target that was running already.
@@ -133,7 +134,7 @@ pub struct ServerMeta {
 }
 
 /// The machine that the harness ran on.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Host {
     /// First 12 hex digits of the SHA-256 of the host's name: tells machines apart, names none.
@@ -171,7 +172,7 @@ pub struct Host {
 }
 
 /// One GPU of the host.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostGpu {
     /// NVML's index.
@@ -191,7 +192,7 @@ pub struct HostGpu {
 }
 
 /// The harness's own error, from the self-test.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientFloor {
     /// One row a level; empty where `reason` says why.
@@ -201,7 +202,7 @@ pub struct ClientFloor {
 }
 
 /// The harness's own error at one concurrency.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FloorRow {
     /// Streams at once.

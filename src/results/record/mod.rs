@@ -19,6 +19,7 @@ pub use level::{
 pub use meta::{ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMeta};
 pub use request::{RequestRecord, ServerTimesRecord};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub const METRICS_VERSION: u32 = 1;
 
 /// One run: one target, one prompts file, one pass over the ladder of levels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultsFile {
     /// [`SCHEMA_VERSION`] of the writer; files of the lesson's own harness have none (0).
     #[serde(default)]
@@ -79,7 +80,7 @@ impl ResultsFile {
 }
 
 /// Why a run was skipped or failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// A stable name: `no_key`, `no_program`, `does_not_fit`, `not_ready`, `wrong_model`, ….
     pub reason: String,

@@ -1,9 +1,10 @@
 //! One request, as it stands in a results file and in a journal.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The record of one request. Times are seconds since it was sent, unless a name says otherwise.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RequestRecord {
     /// Position in send order within the level, warm-up included.
     #[serde(default)]
@@ -129,7 +130,7 @@ pub struct RequestRecord {
 }
 
 /// The server's own account of one request, in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerTimesRecord {
     /// Waiting for a slot.
     pub queue_s: Option<f64>,
