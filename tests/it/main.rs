@@ -5,6 +5,7 @@
 mod inference;
 mod level;
 mod prompts;
+mod results_schema;
 mod scoreboard;
 mod support;
 mod telemetry;

@@ -5,6 +5,7 @@ use schemars::schema_for;
 
 use crate::bench::config::{ConfigFile, EnginesFile};
 use crate::exit_codes;
+use crate::results::schema::results_schema;
 
 /// Which file.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,8 @@ enum Kind {
     Config,
     /// engines.toml.
     Engines,
+    /// A results file.
+    Results,
 }
 
 /// Prints the schema on stdout.
@@ -28,9 +31,10 @@ enum Kind {
 /// # Errors
 /// None in practice: schemas are plain data.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let schema = match args.kind {
-        Kind::Config => schema_for!(ConfigFile),
-        Kind::Engines => schema_for!(EnginesFile),
+    let schema: serde_json::Value = match args.kind {
+        Kind::Config => schema_for!(ConfigFile).into(),
+        Kind::Engines => schema_for!(EnginesFile).into(),
+        Kind::Results => results_schema(),
     };
     println!("{}", serde_json::to_string_pretty(&schema).context("writing the schema")?);
     Ok(exit_codes::OK)

@@ -270,7 +270,7 @@ pub struct PercentilesAll {
 }
 
 /// Where a level's series settled: a check, nothing is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Settling {
     /// Requests, in completion order, that belong to the transient of TTFT; null under ten.
@@ -285,7 +285,7 @@ pub struct Settling {
 
 /// One-sided 99 % upper bounds by MLPerf's early stopping, seconds; null under 64 (p90) and 662
 /// (p99) requests.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EarlyStopping {
     /// TTFT.
@@ -299,7 +299,7 @@ pub struct EarlyStopping {
 }
 
 /// How much of the work kept the promise of `[slo]`.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Goodput {
     /// Largest time to first token.

@@ -1,4 +1,6 @@
 //! What several subjects need.
 
+pub mod golden;
 pub mod nvml_stub;
 pub(crate) mod scripted;
+pub mod synthetic;
