@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
 mod inference;
+#[cfg(feature = "llama")]
+mod inference_llama;
 mod level;
 mod prompts;
 mod results_schema;

@@ -1,6 +1,8 @@
 //! What several subjects need.
 
 pub mod golden;
+#[cfg(feature = "llama")]
+pub mod model;
 pub mod nvml_stub;
 pub(crate) mod scripted;
 pub mod synthetic;
