@@ -3,12 +3,16 @@
 pub mod cli;
 pub mod config;
 mod duration;
+#[cfg(feature = "llama")]
+pub mod engine;
 pub mod http;
 pub mod inference;
 pub mod metrics;
 pub mod prompt;
 mod run;
+mod runtime;
 mod start_up;
 
 pub use run::{ServeError, listen, run};
+pub use runtime::{log_to_stderr, runtime};
 pub use start_up::StartUp;

@@ -1,8 +1,10 @@
 //! What several subjects need.
 
+pub mod client;
 pub mod golden;
 #[cfg(feature = "llama")]
 pub mod model;
 pub mod nvml_stub;
 pub(crate) mod scripted;
+pub mod server;
 pub mod synthetic;
