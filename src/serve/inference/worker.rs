@@ -124,7 +124,11 @@ impl<M: Model> Worker<M> {
             tracing::error!(%error, "the KV cache could not be emptied");
         }
         match outcome {
-            Ok(completion) => job.finish(Event::Done(completion)),
+            Ok(completion) => {
+                let (n_generated, own_work) = (completion.n_generated, completion.timings.own_work);
+                tracing::debug!(n_generated, own_work_us = own_work.as_micros(), "answered");
+                job.finish(Event::Done(completion));
+            }
             // Nobody listens any more.
             Err(Interrupted::Cancelled) => drop(job),
             Err(Interrupted::Stopping) => job.finish(Event::Failed(Failure::ShuttingDown)),
