@@ -22,6 +22,10 @@ pub enum Command {
     Csv(cmd::csv::Args),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
+    /// Watch CPU, memory and GPUs with the sampler that runs use.
+    Watch(cmd::watch::Args),
+    /// Measure how fast this machine's memory can be read.
+    Bandwidth(cmd::bandwidth::Args),
     /// Print the completions of a shell, to be sourced by it.
     Completions(cmd::completions::Args),
 }
@@ -36,6 +40,8 @@ impl Command {
             Self::Scoreboard(args) => cmd::scoreboard::run(&args),
             Self::Csv(args) => cmd::csv::run(&args),
             Self::Schema(args) => cmd::schema::run(&args),
+            Self::Watch(args) => cmd::watch::run(&args),
+            Self::Bandwidth(args) => cmd::bandwidth::run(&args),
             Self::Completions(args) => cmd::completions::run(&args),
         }
     }

@@ -3,10 +3,12 @@
 //!
 //! It knows no engine by name (`configs/engines.toml` does) and meets every server on a socket.
 
+pub mod bandwidth;
 pub mod cli;
 pub mod client;
 pub mod cmd;
 pub mod config;
+pub mod cuda_driver;
 pub mod digest;
 pub mod load;
 pub mod prompts;

@@ -2,10 +2,12 @@
 //!
 //! `run` returns an exit code; the answer goes to stdout, everything else to stderr.
 
+pub mod bandwidth;
 pub mod completions;
 pub mod csv;
 pub mod schema;
 pub mod scoreboard;
+pub mod watch;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

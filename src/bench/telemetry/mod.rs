@@ -120,6 +120,21 @@ impl Sampler {
         Latest { gpu: self.gpu.latest(), host: self.host.latest() }
     }
 
+    /// What the driver says of itself and its devices; waits for it until the deadline.
+    ///
+    /// # Errors
+    /// In words, where there is no library, driver or device, or it does not answer in time.
+    pub fn devices(&self, deadline: Duration) -> Result<nvml::NvmlHeader, String> {
+        let answer = self.gpu.header(deadline);
+        answer.unwrap_or_else(|| Err(format!("NVML has not answered in {deadline:?}")))
+    }
+
+    /// Waits for the reading of the host that comes next, or until the deadline; false then.
+    pub fn wait_for_next_host_reading(&self, deadline: Duration) -> bool {
+        let now = self.host.count();
+        self.host.wait_for(deadline, |log| log.readings.len() > now)
+    }
+
     /// Waits until the devices have been read so often, or the deadline has passed; false then, and
     /// where there is no device. Blocks.
     pub fn wait_for_gpu(&self, readings: usize, deadline: Duration) -> bool {

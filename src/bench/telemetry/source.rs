@@ -120,6 +120,11 @@ impl<S: Source + 'static> SourceThread<S> {
         self.shared.lock().log.readings.last().cloned()
     }
 
+    /// How many readings there are.
+    pub fn count(&self) -> usize {
+        self.shared.lock().log.readings.len()
+    }
+
     /// Everything so far; the source goes on.
     pub fn snapshot(&self) -> Log<S::Header, S::Reading> {
         self.shared.lock().log.clone()

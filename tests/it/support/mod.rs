@@ -1,5 +1,6 @@
 //! What several subjects need.
 
+pub mod c_stub;
 pub mod client;
 pub mod golden;
 #[cfg(feature = "llama")]

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
+
+use super::c_stub::shared_library;
 
 /// A stub library with a state of its own.
 pub struct NvmlStub {
@@ -42,21 +43,7 @@ impl NvmlStub {
     }
 }
 
-/// The compiled stub; the folder goes when the test process does (`tempfile` cannot delete a
-/// static's, so it lies in cargo's own folder for the tests' temporary files).
 fn compiled() -> &'static PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nvml_stub.c");
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let mine = folder.join(format!("nvml_stub.{}.so", std::process::id()));
-        let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-        let output = cc.arg(&mine).arg(source).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Test processes may run at once: each renames its own onto the same name.
-        let library = folder.join("nvml_stub.so");
-        fs::rename(mine, &library).unwrap();
-        library
-    })
+    LIBRARY.get_or_init(|| shared_library("nvml_stub"))
 }

@@ -1,0 +1,64 @@
+//! `bandwidth` and `watch`, as somebody runs them.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::c_stub::shared_library;
+use crate::support::nvml_stub::NvmlStub;
+
+/// Runs spark-bench with these library files, to its end.
+fn spark_bench(args: &[&str], nvml: &str, cuda: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+    command.args(args).env("SPARK_NVML_LIB", nvml).env("SPARK_CUDA_LIB", cuda);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_gpus_bandwidth_is_labelled_as_a_copy_and_everything_is_freed() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libcuda.so.1");
+    std::fs::copy(shared_library("cuda_stub"), &library).unwrap();
+    let args = ["bandwidth", "--no-cpu", "--json"];
+    let output = spark_bench(&args, "/none", library.to_str().unwrap());
+    let answer = json(&output);
+    let gpu = &answer["gpus"][0];
+    assert_eq!(gpu["name"], "Stub CUDA device");
+    assert!(gpu["method"].as_str().unwrap().contains("copy"), "{gpu}");
+    // The stub moves 100 GB/s: as much is read as is written.
+    assert!((gpu["best_gb_s"].as_f64().unwrap() - 200.0).abs() < 0.01, "{gpu}");
+    assert_eq!(answer["cpu"], Value::Null);
+    let left = std::fs::read_to_string(folder.path().join("counts")).unwrap();
+    assert_eq!(left, "0 0 0", "buffers, events, contexts");
+}
+
+#[test]
+fn without_a_cuda_driver_the_cpu_is_measured_and_the_gpu_says_why_not() {
+    let output = spark_bench(&["bandwidth", "--threads", "1", "--json"], "/none", "/none/libcuda");
+    let answer = json(&output);
+    assert_eq!(answer["gpus"], Value::Null);
+    assert!(answer["cpu"]["best_gb_s"].as_f64().unwrap() > 0.0);
+    assert_eq!(answer["cpu"]["rows"][0]["threads"], 1);
+    assert!(answer["gpu_reason"].as_str().unwrap().contains("/none/libcuda"));
+}
+
+#[test]
+fn watch_prints_a_line_each_interval_with_what_the_devices_tell() {
+    let stub = NvmlStub::new("power 41500\nmemory_rc 3");
+    let own = std::process::id().to_string();
+    let args = ["watch", "--interval", "50ms", "--lines", "3", "--pid", &own, "--json"];
+    let output = spark_bench(&args, stub.path().to_str().unwrap(), "/none");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    let last = lines.last().unwrap();
+    assert_eq!(last["gpus"][0]["power_w"], 41.5);
+    assert_eq!(last["gpus"][0]["memory_used_bytes"], Value::Null);
+    assert!(last["server"]["rss_bytes"].as_u64().unwrap() > 0);
+}
