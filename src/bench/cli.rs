@@ -20,6 +20,12 @@ pub enum Command {
     Scoreboard(cmd::scoreboard::Args),
     /// Write levels.csv and requests.csv for spreadsheets.
     Csv(cmd::csv::Args),
+    /// Make the results file of a run that was killed from its journal.
+    Recover(cmd::recover::Args),
+    /// Measure the harness itself: how late it sees what a server with a known schedule sends.
+    SelfTest(cmd::self_test::Args),
+    /// Serve a known schedule without a model: what is measured of it is the harness's own error.
+    NullEngine(cmd::null_engine::Args),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
     /// Watch CPU, memory and GPUs with the sampler that runs use.
@@ -39,6 +45,9 @@ impl Command {
         match self {
             Self::Scoreboard(args) => cmd::scoreboard::run(&args),
             Self::Csv(args) => cmd::csv::run(&args),
+            Self::Recover(args) => cmd::recover::run(&args),
+            Self::SelfTest(args) => cmd::self_test::run(&args),
+            Self::NullEngine(args) => cmd::null_engine::run(&args),
             Self::Schema(args) => cmd::schema::run(&args),
             Self::Watch(args) => cmd::watch::run(&args),
             Self::Bandwidth(args) => cmd::bandwidth::run(&args),

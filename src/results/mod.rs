@@ -4,6 +4,7 @@ pub mod convert;
 pub mod csv;
 pub mod escape;
 mod foreign;
+pub mod journal;
 pub mod record;
 pub mod schema;
 pub mod scoreboard;

@@ -64,8 +64,7 @@ impl Client {
         let request = self.request(body);
         let mut seen = Seen::new();
         let sent_at = Instant::now();
-        let origin = ticket.intended_at.unwrap_or(sent_at);
-        let mut wait = Wait::new(self.route.endpoint.timeouts, origin, cancel);
+        let mut wait = Wait::new(self.route.endpoint.timeouts, sent_at, cancel);
         let ended = self.exchange(&request, sent_at, &mut seen, &mut wait).await;
         let failed_at = Instant::now();
         let outcome = match ended {

@@ -23,7 +23,7 @@ pub(in crate::bench) struct Ticket {
     pub(in crate::bench) phase: Phase,
     /// The level's start.
     pub(in crate::bench) epoch: Instant,
-    /// Open loop: when it was meant to be sent. Every stamp counts from there.
+    /// Open loop: when it was meant to be sent.
     pub(in crate::bench) intended_at: Option<Instant>,
 }
 
@@ -82,8 +82,7 @@ impl Seen {
         outcome: Outcome,
         keep: Keep,
     ) -> RequestTrace {
-        let origin = ticket.intended_at.unwrap_or(sent_at);
-        let since = |at: Instant| at.saturating_duration_since(origin);
+        let since = |at: Instant| at.saturating_duration_since(sent_at);
         let answer = &mut self.reading.answer;
         let ended_at = self.end_at.filter(|_| outcome.is_ok()).unwrap_or(failed_at);
         let stamps = Stamps {
@@ -106,7 +105,7 @@ impl Seen {
             index: ticket.index,
             prompt_index: ticket.prompt_index,
             worker: ticket.worker,
-            start: origin.saturating_duration_since(ticket.epoch),
+            start: sent_at.saturating_duration_since(ticket.epoch),
             lateness: ticket.intended_at.map(|at| sent_at.saturating_duration_since(at)),
             phase: ticket.phase,
             outcome,

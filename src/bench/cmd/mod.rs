@@ -5,8 +5,11 @@
 pub mod bandwidth;
 pub mod completions;
 pub mod csv;
+pub mod null_engine;
+pub mod recover;
 pub mod schema;
 pub mod scoreboard;
+pub mod self_test;
 pub mod watch;
 
 use std::io::Write as _;

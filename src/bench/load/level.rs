@@ -13,6 +13,7 @@ use super::tally::Tally;
 use super::worker::Shared;
 use super::{LevelObserver, LevelRun, LevelSpec, Start, closed, open};
 use crate::bench::client::{Endpoint, Route};
+use crate::bench::limits;
 use crate::bench::prompts::PromptCursor;
 use crate::measure::level::{EndedBy, StartMode, assign_phases};
 use crate::measure::trace::RequestTrace;
@@ -43,6 +44,7 @@ pub async fn run_level(
     observer: &dyn LevelObserver,
     cancel: &CancellationToken,
 ) -> std::io::Result<LevelRun> {
+    limits::raise_open_files();
     let stop = cancel.child_token();
     let _stop_if_dropped = stop.clone().drop_guard();
     let epoch = Instant::now();
