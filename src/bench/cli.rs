@@ -26,6 +26,16 @@ pub enum Command {
     SelfTest(cmd::self_test::Args),
     /// Serve a known schedule without a model: what is measured of it is the harness's own error.
     NullEngine(cmd::null_engine::Args),
+    /// Set the speed measured against what the machine's memory allows, and check Little's law.
+    Predict(cmd::predict::Args),
+    /// Say whether anything changed between two runs.
+    Compare(cmd::compare::Args),
+    /// Say how many requests a wanted precision takes, and how long that is.
+    Plan(cmd::plan::Args),
+    /// Set own hardware by the month against an API by the token.
+    Cost(cmd::cost::Args),
+    /// Count saved answers' tokens again with the model's own tokenizer.
+    VerifyTokens(cmd::verify_tokens::Args),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
     /// Watch CPU, memory and GPUs with the sampler that runs use.
@@ -48,6 +58,11 @@ impl Command {
             Self::Recover(args) => cmd::recover::run(&args),
             Self::SelfTest(args) => cmd::self_test::run(&args),
             Self::NullEngine(args) => cmd::null_engine::run(&args),
+            Self::Predict(args) => cmd::predict::run(&args),
+            Self::Compare(args) => cmd::compare::run(&args),
+            Self::Plan(args) => cmd::plan::run(&args),
+            Self::Cost(args) => cmd::cost::run(&args),
+            Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),
             Self::Schema(args) => cmd::schema::run(&args),
             Self::Watch(args) => cmd::watch::run(&args),
             Self::Bandwidth(args) => cmd::bandwidth::run(&args),

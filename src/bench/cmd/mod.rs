@@ -3,13 +3,20 @@
 //! `run` returns an exit code; the answer goes to stdout, everything else to stderr.
 
 pub mod bandwidth;
+pub mod compare;
 pub mod completions;
+pub mod cost;
 pub mod csv;
 pub mod null_engine;
+pub mod plan;
+pub mod predict;
 pub mod recover;
 pub mod schema;
+pub mod schema;
+pub mod scoreboard;
 pub mod scoreboard;
 pub mod self_test;
+pub mod verify_tokens;
 pub mod watch;
 
 use std::io::Write as _;

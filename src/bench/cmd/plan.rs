@@ -1,0 +1,236 @@
+//! `spark-bench plan`: how many requests a wanted precision takes, how long that is, and what can
+//! be said with the number that the config asks for.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{BadInput, answer, read_runs};
+use crate::analyse::sample_size::{Pilot, PlanRow, log_deviation, samples_for_upper_end};
+use crate::bench::config::Config;
+use crate::exit_codes;
+use crate::measure::metrics::Metric;
+use crate::report::evidence;
+use crate::results::record::{Level, ResultsFile};
+
+/// Flags of `spark-bench plan`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The target's config.
+    config: PathBuf,
+    /// Results of an earlier, short run of the same target: the spread and the pace.
+    #[arg(long, value_name = "RESULTS")]
+    pilot: Option<PathBuf>,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What can be said of one level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelPlan {
+    /// Requests in flight.
+    pub concurrency: u32,
+    /// ok requests asked for.
+    pub requests: u32,
+    /// The largest percentile whose interval has both ends, if each request is independent.
+    pub bounded_percentile: Option<f64>,
+    /// The same if the server does one at a time, so that c requests are worth one.
+    pub bounded_percentile_serial: Option<f64>,
+    /// What a pilot adds.
+    pub forecast: Option<Forecast>,
+}
+
+/// What a pilot says of one level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// How long the level takes.
+    pub time: Duration,
+    /// Precision (±, relative) of the median and p90 of TTFT with the requests asked for.
+    pub precision: [(f64, Option<f64>); 2],
+    /// What ±5 % takes, for p50, p90 and p99.
+    pub rows: [PlanRow; 3],
+}
+
+const PERCENTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
+const WANTED: f64 = 0.05;
+
+/// Prints the plan of each level.
+///
+/// # Errors
+/// If the config or the pilot cannot be read.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let configs = Config::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
+    let pilot =
+        args.pilot.as_ref().map(|path| read_runs(std::slice::from_ref(path))).transpose()?;
+    let pilot = pilot.as_ref().and_then(|runs| runs.first()).map(|run| &run.file);
+    let plans: Vec<(String, Vec<LevelPlan>)> = configs
+        .iter()
+        .map(|config| (config.target.name.to_string(), plan(config, pilot)))
+        .collect();
+    if args.json {
+        let all: Vec<Value> = plans.iter().map(|(name, levels)| to_json(name, levels)).collect();
+        answer(&format!("{:#}\n", Value::from(all)))?;
+    } else {
+        let texts: Vec<String> = plans
+            .iter()
+            .map(|(name, levels)| format!("{name}\n{}", sentences(levels).join("\n")))
+            .collect();
+        answer(&format!("{}\n", texts.join("\n")))?;
+    }
+    Ok(exit_codes::OK)
+}
+
+/// What can be said of each level of a config; a pilot adds times and precisions.
+pub fn plan(config: &Config, pilot: Option<&ResultsFile>) -> Vec<LevelPlan> {
+    let work = &config.workload;
+    let level = |concurrency: &u32| {
+        let requests = work.requests_at(*concurrency);
+        let n = f64::from(requests);
+        LevelPlan {
+            concurrency: *concurrency,
+            requests,
+            bounded_percentile: bounded(n),
+            bounded_percentile_serial: bounded((n / f64::from(*concurrency)).floor()),
+            forecast: pilot
+                .and_then(|file| evidence::level_at(file, *concurrency))
+                .and_then(|level| forecast(level, n)),
+        }
+    };
+    work.concurrency.levels().iter().map(level).collect()
+}
+
+fn bounded(n_eff: f64) -> Option<f64> {
+    PERCENTILES.into_iter().find(|p| n_eff >= samples_for_upper_end(*p))
+}
+
+fn forecast(level: &Level, n: f64) -> Option<Forecast> {
+    let values: Vec<f64> =
+        evidence::series(level, Metric::Ttft).values.iter().map(|(_, value)| *value).collect();
+    let stats = level.summary.metric("ttft")?;
+    let n_eff = stats.n_eff.filter(|n_eff| *n_eff > 0.0)?;
+    let n_ok = level.summary.n_ok as f64;
+    let pilot = Pilot {
+        sigma: log_deviation(&values)?,
+        requests_per_sample: (stats.n as f64 / n_eff).max(1.0),
+        requests_per_s: n_ok / level.summary.wall_s,
+    };
+    (pilot.requests_per_s.is_finite() && pilot.requests_per_s > 0.0).then(|| Forecast {
+        time: pilot.time(n),
+        precision: [0.5, 0.9].map(|p| (p, pilot.precision(p, n))),
+        rows: [0.5, 0.9, 0.99].map(|p| pilot.plan(p, WANTED)),
+    })
+}
+
+/// The plan in words, a level a line (and more, with a pilot).
+pub fn sentences(levels: &[LevelPlan]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for level in levels {
+        let largest = |percentile: Option<f64>| {
+            percentile.map_or("none".into(), |p| format!("p{:.0}", p * 100.0))
+        };
+        let mut line = format!(
+            "  c={}: {} requests; largest percentile whose interval has both ends: {}",
+            level.concurrency,
+            level.requests,
+            largest(level.bounded_percentile)
+        );
+        if level.concurrency > 1 {
+            let serial = largest(level.bounded_percentile_serial);
+            let _ = write!(line, " ({serial} if the server does one at a time)");
+        }
+        lines.push(line);
+        lines.extend(level.forecast.iter().flat_map(forecast_lines));
+    }
+    lines
+}
+
+fn forecast_lines(forecast: &Forecast) -> Vec<String> {
+    let said = forecast.precision.iter().map(|(p, precision)| {
+        let within = precision
+            .map_or("without an upper end".into(), |value| format!("±{:.1} %", value * 100.0));
+        format!("p{:.0} {within}", p * 100.0)
+    });
+    let said: Vec<String> = said.collect();
+    let mut lines = vec![format!("    about {}; TTFT {}", hours(forecast.time), said.join(", "))];
+    lines.extend(forecast.rows.iter().map(|row| {
+        format!(
+            "    TTFT p{:.0} within ±{:.0} %: {:.0} requests, {}",
+            row.p * 100.0,
+            row.precision * 100.0,
+            row.requests,
+            hours(row.time)
+        )
+    }));
+    lines
+}
+
+fn hours(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 90.0 {
+        format!("{seconds:.0} s")
+    } else if seconds < 5400.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else {
+        format!("{:.1} h", seconds / 3600.0)
+    }
+}
+
+fn to_json(name: &str, levels: &[LevelPlan]) -> Value {
+    let row = |row: &PlanRow| {
+        json!({
+            "percentile": row.p * 100.0,
+            "precision": row.precision,
+            "requests": row.requests,
+            "time_s": row.time.as_secs_f64(),
+        })
+    };
+    let level = |level: &LevelPlan| {
+        let forecast = level.forecast.as_ref().map(|forecast| {
+            json!({
+                "time_s": forecast.time.as_secs_f64(),
+                "ttft_p50_precision": forecast.precision[0].1,
+                "ttft_p90_precision": forecast.precision[1].1,
+                "wanted": forecast.rows.iter().map(row).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "concurrency": level.concurrency,
+            "requests": level.requests,
+            "bounded_percentile": level.bounded_percentile.map(|p| p * 100.0),
+            "bounded_percentile_serial": level.bounded_percentile_serial.map(|p| p * 100.0),
+            "forecast": forecast,
+        })
+    };
+    json!({"target": name, "levels": levels.iter().map(level).collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_n_can_say() {
+        assert_eq!(bounded(367.0), Some(0.95));
+        assert_eq!(bounded(368.0), Some(0.99));
+        assert_eq!(bounded(5.0), None);
+        let level = LevelPlan {
+            concurrency: 16,
+            requests: 200,
+            bounded_percentile: bounded(200.0),
+            bounded_percentile_serial: bounded(12.0),
+            forecast: None,
+        };
+        let said = sentences(&[level]);
+        assert!(said[0].contains("p95 (p50 if the server does one at a time)"), "{said:?}");
+    }
+
+    #[test]
+    fn times_are_read_easily() {
+        assert_eq!(hours(Duration::from_secs(89)), "89 s");
+        assert_eq!(hours(Duration::from_secs(600)), "10 min");
+        assert_eq!(hours(Duration::from_secs(15_120)), "4.2 h");
+    }
+}

@@ -1,0 +1,152 @@
+//! What results files say to the analyses: the road from a file's keys to `analyse`'s inputs.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::analyse::compare::Series;
+use crate::analyse::headline::TargetFigures;
+use crate::analyse::littles_law::LevelPoint;
+use crate::analyse::roofline::StepBytes;
+use crate::measure::batch_means::MeanInterval;
+use crate::measure::metrics::Metric;
+use crate::measure::sample::Sample;
+use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
+
+/// What is known of a model and its machine: by the server's own account, else by the config.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ModelAndMachine {
+    /// Bytes of the weights' file.
+    pub weight_bytes: Option<f64>,
+    /// Bytes of weights that one decode step reads.
+    pub bytes_read_per_token: Option<f64>,
+    /// Bytes of keys and values for each token of context.
+    pub kv_bytes_per_token: Option<f64>,
+    /// Parameters.
+    pub n_params: Option<f64>,
+    /// Memory bandwidth by the data sheet, bytes per second.
+    pub bandwidth_bytes_per_s: Option<f64>,
+}
+
+impl ModelAndMachine {
+    /// What a results file says.
+    pub fn of(meta: &Meta) -> Self {
+        let server = meta.server.as_ref().and_then(|server| server.model_meta.as_ref());
+        let fact = |table: &str, key: &str| number(meta.facts.get(table)?.get(key)?);
+        let either = |of_server: &str, of_config: &str| {
+            let told = server.and_then(|meta| number(meta.get(of_server)?));
+            told.or_else(|| fact("model", of_config))
+        };
+        Self {
+            weight_bytes: either("size_bytes", "weight_bytes").or_else(|| {
+                // Some servers name the size of their model's file so.
+                server.and_then(|meta| number(meta.get("size")?))
+            }),
+            bytes_read_per_token: either("bytes_read_per_token", "bytes_read_per_token"),
+            kv_bytes_per_token: either("kv_bytes_per_token", "kv_bytes_per_token"),
+            n_params: either("n_params", "n_params"),
+            bandwidth_bytes_per_s: fact("hardware", "bandwidth_gb_s").map(|gb| gb * 1e9),
+        }
+    }
+
+    /// What a decode step reads, where both figures are known.
+    pub fn step_bytes(&self) -> Option<StepBytes> {
+        let (weights, kv_per_token) = (self.bytes_read_per_token?, self.kv_bytes_per_token?);
+        Some(StepBytes { weights, kv_per_token })
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| *number > 0.0)
+}
+
+/// The measured ok requests of a level, in send order.
+pub fn measured_ok(level: &Level) -> Vec<&RequestRecord> {
+    let kept = |record: &&RequestRecord| record.ok && record.phase != "warmup";
+    let mut requests: Vec<&RequestRecord> = level.requests.iter().filter(kept).collect();
+    requests.sort_by_key(|record| record.index);
+    requests
+}
+
+/// One metric of a level's measured ok requests, prompt by prompt, in send order. Only metrics
+/// that a request has one value of.
+pub fn series(level: &Level, metric: Metric) -> Series {
+    let value = |record: &RequestRecord| match metric {
+        Metric::Ttft => record.ttft,
+        Metric::TtftAnswer => record.ttft_answer,
+        Metric::E2e => record.e2e,
+        Metric::LastToken => record.last_token,
+        Metric::DecodeTps => record.decode_tps,
+        Metric::Tpot => record.tpot,
+        Metric::MaxGap => record.max_gap,
+        Metric::Queue => record.server.as_ref()?.queue_s,
+        Metric::Prefill => record.server.as_ref()?.prefill_s,
+        Metric::Gap => None,
+    };
+    let usable = |record: &&RequestRecord| {
+        let value = value(record).filter(|value| *value > 0.0 && value.is_finite())?;
+        Some((record.prompt_index, value))
+    };
+    Series {
+        values: measured_ok(level).iter().filter_map(usable).collect(),
+        n_eff: level.summary.metric(metric.name()).and_then(|stats| stats.n_eff),
+    }
+}
+
+/// Throughput of a level: the steady one where there is one, else over the wall time.
+pub fn throughput(level: &Level) -> Option<f64> {
+    level.summary.steady_tps.or(level.summary.throughput_tps)
+}
+
+/// Steady throughput with its interval by batch means.
+pub fn steady_rate(level: &Level) -> Option<MeanInterval> {
+    let [low, high] = level.summary.steady_tps_ci?;
+    let mean = f64::midpoint(low, high);
+    (mean > 0.0).then_some(MeanInterval { mean, std_dev: f64::NAN, low, high })
+}
+
+/// What Little's law needs of each level that has it: latencies between ramp and tail, since the
+/// first c requests meet a queue that is still filling.
+pub fn level_points(file: &ResultsFile) -> Vec<LevelPoint> {
+    let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|t| !t.is_zero());
+    let point = |level: &Level| {
+        let requests = measured_ok(level);
+        let steady = requests.iter().filter(|record| record.phase == "steady");
+        let (e2e, ttft): (Vec<f64>, Vec<f64>) =
+            steady.filter_map(|record| record.e2e.zip(record.ttft)).unzip();
+        // A file of another harness knows no phases, and may have no means.
+        let of_summary = |name| level.summary.metric(name);
+        let e2e = Sample::new(e2e)
+            .mean()
+            .or_else(|| of_summary("e2e")?.mean)
+            .or_else(|| of_summary("e2e")?.p50)?;
+        let ttft = Sample::new(ttft).median().or_else(|| of_summary("ttft")?.p50)?;
+        Some(LevelPoint {
+            concurrency: level.summary.concurrency,
+            e2e_mean: time(e2e)?,
+            ttft_p50: time(ttft)?,
+            throughput_tps: throughput(level).filter(|tps| *tps > 0.0)?,
+        })
+    };
+    file.levels.iter().filter_map(point).collect()
+}
+
+/// The level at a concurrency.
+pub fn level_at(file: &ResultsFile, concurrency: u32) -> Option<&Level> {
+    file.levels.iter().find(|level| level.summary.concurrency == concurrency)
+}
+
+/// What a headline needs of a run.
+pub fn target_figures(file: &ResultsFile) -> TargetFigures {
+    let single = level_at(file, 1);
+    let median = |name| single.and_then(|level| level.summary.metric(name)?.p50);
+    let best = file.levels.iter().filter_map(throughput).reduce(f64::max);
+    let price = file.meta.price.as_ref().and_then(|price| number(price.get("output_per_mtok")?));
+    TargetFigures {
+        name: file.meta.target.clone(),
+        ttft_p50_s: median("ttft"),
+        decode_tps_p50: median("decode_tps"),
+        throughput_tps: best,
+        money_per_mtok: price,
+    }
+}

@@ -1,0 +1,132 @@
+//! The commands that answer questions from results files: predict, compare, plan, cost.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use spark::results::store;
+
+use crate::support::synthetic::Scenario;
+
+fn spark_bench(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir).output().unwrap()
+}
+
+/// The JSON that a command answers, which must end well.
+fn answered(args: &[&str], dir: &Path) -> Value {
+    let output = spark_bench(args, dir);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Writes the scenario's results file as `name`.
+fn write(dir: &Path, name: &str, scenario: &Scenario) {
+    let mut file = scenario.results();
+    file.meta.facts.insert("hardware".into(), json!({"bandwidth_gb_s": 273}));
+    let model = json!({
+        "n_params": 8_030_261_248u64,
+        "weight_bytes": 16_060_522_496u64,
+        "bytes_read_per_token": 15_009_857_536u64,
+        "kv_bytes_per_token": 131_072,
+    });
+    file.meta.facts.insert("model".into(), model);
+    let path = store::write_new(dir, &file).unwrap();
+    std::fs::rename(path, dir.join(name)).unwrap();
+}
+
+#[test]
+fn predict_gives_the_ceilings_and_littles_law() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "desk.json", &Scenario::desk());
+    let all = answered(&["predict", "desk.json", "--measured-gb-s", "231", "--json"], dir.path());
+    let tps = |index: usize| all[0]["ceilings"][index]["tps"].as_f64().unwrap();
+    assert!((tps(0) - 273e9 / 16_060_522_496.0).abs() < 1e-9);
+    assert!(tps(1) > 18.1 && tps(1) < 18.188, "streamed bytes allow more: {}", tps(1));
+    assert!((tps(2) / tps(1) - 231.0 / 273.0).abs() < 1e-9);
+    let little = &all[0]["littles_law"][1];
+    assert_eq!(little["concurrency"], 16);
+    assert!((little["serialness"].as_f64().unwrap() - 1.0).abs() < 0.03, "{little}");
+    let text = spark_bench(&["predict", "desk.json"], dir.path());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("one at a time"), "{text}");
+}
+
+#[test]
+fn compare_says_whether_anything_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let desk = Scenario::desk();
+    write(dir.path(), "before.json", &desk);
+    write(dir.path(), "again.json", &Scenario { seed: 11, ..desk.clone() });
+    let slower = Scenario { seed: 12, decode_tps: desk.decode_tps * 0.9, change: "slower", ..desk };
+    write(dir.path(), "slower.json", &slower);
+
+    let same = answered(
+        &["compare", "before.json", "again.json", "--fail-if-slower", "5%", "--json"],
+        dir.path(),
+    );
+    assert_eq!(same["slower"], json!([]));
+
+    let output = spark_bench(
+        &["compare", "before.json", "slower.json", "--fail-if-slower", "5%"],
+        dir.path(),
+    );
+    assert_eq!(output.status.code(), Some(4));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("differs: change"), "{text}");
+    assert!(text.contains("c=1 decode_tps"), "{text}");
+    let allowed = spark_bench(
+        &["compare", "before.json", "slower.json", "--fail-if-slower", "30%"],
+        dir.path(),
+    );
+    assert_eq!(allowed.status.code(), Some(0));
+    let missing = spark_bench(&["compare", "before.json", "nothing.json"], dir.path());
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn cost_takes_its_prices_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "desk.json", &Scenario::desk());
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/costs/spark-or-api.toml");
+    let config = shipped.to_str().unwrap();
+    let all = answered(&["cost", "--config", config, "desk.json", "--json"], dir.path());
+    let answer = &all["answers"][0];
+    assert_eq!(answer["break_even"], "never", "a serial box at 17 tokens per second: {answer}");
+    assert!((answer["amortisation_per_month"].as_f64().unwrap() - 88.861).abs() < 0.001);
+
+    let text = std::fs::read_to_string(&shipped).unwrap();
+    std::fs::write(dir.path().join("bad.toml"), text.replace("0.25 ", "1.5 ")).unwrap();
+    let refused = spark_bench(&["cost", "--config", "bad.toml", "desk.json"], dir.path());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("utilisation"));
+}
+
+#[test]
+fn plan_says_what_n_can_say_and_a_pilot_adds_hours() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "pilot.json", &Scenario::desk());
+    let config = "[target]\nname = \"desk\"\nchange = \"\"\nprecision = \"bf16\"\n\
+                  base_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+                  [workload]\nconcurrency = [1, 16]\nrequests = 200\n";
+    std::fs::write(dir.path().join("desk.toml"), config).unwrap();
+    let bare = answered(&["plan", "desk.toml", "--json"], dir.path());
+    assert_eq!(bare[0]["levels"][1]["bounded_percentile"], 95.0);
+    assert_eq!(bare[0]["levels"][1]["bounded_percentile_serial"], 50.0);
+    assert_eq!(bare[0]["levels"][1]["forecast"], Value::Null);
+    let args = ["plan", "desk.toml", "--pilot", "pilot.json", "--json"];
+    let with_pilot = answered(&args, dir.path());
+    let forecast = &with_pilot[0]["levels"][1]["forecast"];
+    assert!(forecast["time_s"].as_f64().unwrap() > 200.0, "{forecast}");
+    let p99 = &forecast["wanted"][2]["requests"];
+    assert!(p99.as_f64().unwrap() >= 368.0 * 16.0, "c requests are worth one: {p99}");
+}
+
+#[test]
+fn verify_tokens_needs_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "desk.json", &Scenario::desk());
+    let args = ["verify-tokens", "--tokenizer", "nothing.json", "desk.json"];
+    let refused = spark_bench(&args, dir.path());
+    assert_eq!(refused.status.code(), Some(2));
+}
