@@ -42,6 +42,9 @@ pub enum Command {
     Watch(cmd::watch::Args),
     /// Measure how fast this machine's memory can be read.
     Bandwidth(cmd::bandwidth::Args),
+    /// Watch over one server; the harness starts itself with it.
+    #[command(hide = true)]
+    Supervise,
     /// Print the completions of a shell, to be sourced by it.
     Completions(cmd::completions::Args),
 }
@@ -66,6 +69,7 @@ impl Command {
             Self::Schema(args) => cmd::schema::run(&args),
             Self::Watch(args) => cmd::watch::run(&args),
             Self::Bandwidth(args) => cmd::bandwidth::run(&args),
+            Self::Supervise => cmd::supervise::run(),
             Self::Completions(args) => cmd::completions::run(&args),
         }
     }

@@ -17,4 +17,7 @@ pub mod process_own;
 pub mod prompts;
 pub mod self_test;
 pub mod sys;
+pub mod engine;
+pub mod http;
+pub mod process;
 pub mod telemetry;

@@ -18,6 +18,7 @@ pub mod scoreboard;
 pub mod self_test;
 pub mod verify_tokens;
 pub mod watch;
+pub mod supervise;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
