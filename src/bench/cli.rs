@@ -16,6 +16,10 @@ pub struct Cli {
 /// The subcommands, in the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Measure one target that is already running.
+    Run(Box<cmd::run::Args>),
+    /// Measure every target of the configs, and start their servers.
+    Matrix(cmd::matrix::Args),
     /// Print every level of results files and their scoreboard rows; keep a scoreboard up to date.
     Scoreboard(cmd::scoreboard::Args),
     /// Write levels.csv and requests.csv for spreadsheets.
@@ -56,6 +60,8 @@ impl Command {
     /// What stopped the command as a whole; [`cmd::BadInput`] among the causes means exit code 2.
     pub fn run(self) -> anyhow::Result<u8> {
         match self {
+            Self::Run(args) => cmd::run::run(*args),
+            Self::Matrix(args) => cmd::matrix::run(args),
             Self::Scoreboard(args) => cmd::scoreboard::run(&args),
             Self::Csv(args) => cmd::csv::run(&args),
             Self::Recover(args) => cmd::recover::run(&args),

@@ -82,14 +82,14 @@ pub fn find_program(program: &str, env: &BTreeMap<String, String>) -> Option<Pat
 /// The value that a flag was given, in either form; the last one counts.
 pub fn flag_value<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
     let with_equals = format!("{flag}=");
-    let values = args.iter().enumerate().filter_map(|(index, arg)| {
+    let mut values = args.iter().enumerate().filter_map(|(index, arg)| {
         if arg == flag {
             args.get(index + 1).map(String::as_str)
         } else {
             arg.strip_prefix(&with_equals)
         }
     });
-    values.last()
+    values.next_back()
 }
 
 #[cfg(test)]

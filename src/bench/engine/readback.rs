@@ -53,7 +53,8 @@ fn is_same(applied: &Value, asked: &str) -> bool {
     match applied {
         Value::String(text) => text == asked,
         Value::Number(number) => asked.parse::<f64>().ok() == number.as_f64(),
-        other => other.to_string() == asked,
+        Value::Bool(applied) => asked.parse() == Ok(*applied),
+        _ => false,
     }
 }
 

@@ -1,0 +1,124 @@
+//! `spark-bench matrix`: every target of the configs, one after the other: server up, ladder, server
+//! down, files, tables.
+
+use std::path::PathBuf;
+
+use super::measuring::{Common, Session};
+use super::{BadInput, answer};
+use crate::bench::plan::{Plan, PlannedTarget, Selection};
+use crate::bench::runner::{Outcome, Work, run_target};
+use crate::exit_codes;
+
+/// Flags of `spark-bench matrix`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configs; one whose name is engines.toml is the engines file.
+    #[arg(required = true, value_name = "CONFIG")]
+    configs: Vec<PathBuf>,
+    /// The engines file [default: engines.toml beside each config].
+    #[arg(long, value_name = "FILE")]
+    engines: Option<PathBuf>,
+    /// Only the target of this name (with its sweep); may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Not the target of this name; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    skip: Vec<String>,
+    /// Print what would run, and start nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep the servers' logs in this folder.
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Measures everything that the configs name.
+///
+/// # Errors
+/// A bad engines file, no target at all, or results that cannot be written.
+pub fn run(args: Args) -> anyhow::Result<u8> {
+    let selection = Selection { only: args.only, skip: args.skip };
+    let plan = Plan::read(&args.configs, args.engines.as_deref(), &selection)
+        .map_err(|error| BadInput(error.to_string()))?;
+    if plan.targets.is_empty() && plan.bad.is_empty() {
+        return Err(BadInput("no config names a target that is wanted".into()).into());
+    }
+    if args.dry_run {
+        answer(&describe(&plan))?;
+        return Ok(if plan.bad.is_empty() { exit_codes::OK } else { exit_codes::USAGE });
+    }
+    super::measuring::block_on(async move {
+        let mut session = Session::start(&args.common).await?;
+        session.harness.logs = args.logs;
+        run_plan(&session, plan).await
+    })
+}
+
+async fn run_plan(session: &Session, plan: Plan) -> anyhow::Result<u8> {
+    let harness = &session.harness;
+    for bad in &plan.bad {
+        harness.progress.warn(&bad.text);
+    }
+    let (levels, requests) = plan.size();
+    harness.progress.plan(levels, requests);
+    harness.progress.say(&format!("{levels} levels, {requests} requests"));
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    'all: for target in &plan.targets {
+        for repeat in 1..=target.config.workload.repeats.get() {
+            if harness.cancel.is_cancelled() {
+                break 'all;
+            }
+            let work = Work { config: target.config.clone(), spec: target.spec.clone(), repeat };
+            let written = run_target(harness, &work).await?;
+            for outcome in &written {
+                session.tell(outcome);
+            }
+            outcomes.extend(written);
+        }
+    }
+    let code = session.answer(&outcomes)?;
+    let bad = plan.bad.iter().map(|_| exit_codes::USAGE);
+    let interrupted = harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
+    Ok(exit_codes::worst(bad.chain(interrupted).chain([code])))
+}
+
+/// What would run, a line each.
+fn describe(plan: &Plan) -> String {
+    let mut text = String::new();
+    for target in &plan.targets {
+        text.push_str(&describe_target(target));
+    }
+    for bad in &plan.bad {
+        text.push_str(&format!("cannot run: {}\n", bad.text));
+    }
+    let (levels, requests) = plan.size();
+    let tokens: u64 = plan.targets.iter().map(PlannedTarget::output_tokens).sum();
+    text.push_str(&format!(
+        "{} targets, {levels} levels, {requests} requests, up to {tokens} output tokens\n",
+        plan.targets.len()
+    ));
+    text
+}
+
+fn describe_target(target: &PlannedTarget) -> String {
+    let (config, work) = (&target.config, &target.config.workload);
+    let engine = config.engine.as_ref().map_or("already running", |engine| engine.name.as_str());
+    let levels: Vec<String> = work
+        .concurrency
+        .levels()
+        .iter()
+        .map(|&level| format!("c={level} n={}", work.requests_at(level)))
+        .collect();
+    let prompts: Vec<String> = work.prompts.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "{} ({engine}, {}): {}; {} of up to {} tokens; repeats {}\n",
+        config.target.name,
+        config.target.base_url.as_str(),
+        levels.join(", "),
+        prompts.join(", "),
+        work.max_tokens,
+        work.repeats
+    )
+}

@@ -1,0 +1,208 @@
+//! What the commands that measure share: their common flags, Ctrl-C, and how they answer.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::answer;
+use crate::bench::progress::{Mode, Progress};
+use crate::bench::runner::{Harness, Outcome};
+use crate::exit_codes;
+use crate::results::record::ResultsFile;
+use crate::results::scoreboard::{HEADER, Row, levels_table};
+
+/// Flags that `run` and `matrix` share.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Where results go.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+    /// Warnings and errors only.
+    #[arg(long)]
+    quiet: bool,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+    /// How progress is shown on stderr.
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    progress: Mode,
+}
+
+/// One invocation of a command that measures.
+#[derive(Debug)]
+pub struct Session {
+    /// What its targets share.
+    pub harness: Harness,
+    answer_as: AnswerAs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnswerAs {
+    Text,
+    Json,
+}
+
+/// Runs a command's asynchronous part.
+///
+/// # Errors
+/// Its own, or a system without threads.
+pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2) // The load has threads of its own; this is the journal and the display.
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(future)
+}
+
+impl Session {
+    /// Looks at the machine, and listens for Ctrl-C.
+    ///
+    /// # Errors
+    /// If the system refuses a signal handler, or cannot tell which program this is.
+    pub async fn start(common: &Common) -> anyhow::Result<Self> {
+        let progress = Progress::new(if common.quiet { Mode::Off } else { common.progress });
+        let cancel = CancellationToken::new();
+        let stop = interrupts().context("listening for Ctrl-C")?;
+        let token = cancel.clone();
+        tokio::spawn(async move {
+            stop.await;
+            token.cancel();
+        });
+        let harness = Harness::new(common.out.clone(), progress, cancel)
+            .await
+            .context("finding the running program")?;
+        let answer_as = if common.json { AnswerAs::Json } else { AnswerAs::Text };
+        Ok(Self { harness, answer_as })
+    }
+
+    /// Says at once where a results file is and what it holds, in a line.
+    pub fn tell(&self, outcome: &Outcome) {
+        let file = &outcome.file;
+        let reason = file.skipped.as_ref().map(|reason| ("skipped", reason));
+        let reason = reason.or_else(|| file.failed.as_ref().map(|reason| ("failed", reason)));
+        let text = match reason {
+            Some((how, reason)) => format!("{}: {how}: {}", file.meta.target, reason.text),
+            None => format!("{}: {} levels", file.meta.target, file.levels.len()),
+        };
+        match reason {
+            Some(("failed", _)) => {
+                self.harness.progress.warn(&text);
+                let tail = file.engine_log_tail.as_deref().unwrap_or_default();
+                for line in &tail[tail.len().saturating_sub(LOG_LINES)..] {
+                    self.harness.progress.say(&format!("  | {line}"));
+                }
+            }
+            _ => self.harness.progress.say(&text),
+        }
+    }
+
+    /// Prints what was measured; gives the exit code.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn answer(&self, outcomes: &[Outcome]) -> anyhow::Result<u8> {
+        match self.answer_as {
+            AnswerAs::Text => answer(&text(outcomes))?,
+            AnswerAs::Json => answer(&format!("{}\n", json(outcomes)))?,
+        }
+        let interrupted = self.harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
+        Ok(exit_codes::worst(outcomes.iter().map(|outcome| outcome.code).chain(interrupted)))
+    }
+}
+
+/// Lines of a failed server's log that are shown; the results file has more.
+const LOG_LINES: usize = 8;
+
+/// Resolves at the first Ctrl-C or SIGTERM. A second Ctrl-C is not needed: everything that follows
+/// has a deadline.
+fn interrupts() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+        }
+    })
+}
+
+fn text(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes.iter().filter(|outcome| !outcome.file.levels.is_empty()) {
+        text.push_str(&levels_table(&outcome.file));
+        text.push('\n');
+        for sentence in littles_law(&outcome.file) {
+            text.push_str(&sentence);
+            text.push('\n');
+        }
+    }
+    text.push_str("\nSCOREBOARD rows:\n");
+    text.push_str(HEADER);
+    text.push('\n');
+    for outcome in outcomes {
+        text.push_str(&Row::of(&outcome.file).markdown());
+        text.push('\n');
+    }
+    text.push('\n');
+    for outcome in outcomes {
+        text.push_str(&format!("{}\n", outcome.path.display()));
+    }
+    text
+}
+
+fn json(outcomes: &[Outcome]) -> serde_json::Value {
+    let runs = outcomes.iter().map(|outcome| {
+        let file = &outcome.file;
+        let summaries: Vec<_> = file.levels.iter().map(|level| &level.summary).collect();
+        let verdicts: Vec<_> = file.levels.iter().map(|level| level.verdict).collect();
+        json!({
+            "path": path_text(&outcome.path), "target": file.meta.target,
+            "summaries": summaries, "verdicts": verdicts, "skipped": file.skipped,
+            "failed": file.failed, "interrupted": file.interrupted, "exit_code": outcome.code,
+        })
+    });
+    json!({ "runs": runs.collect::<Vec<_>>() })
+}
+
+fn path_text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// What the levels above c = 1 show of Little's law: on a server that does one request at a time,
+/// waiting grows with c and throughput stays.
+fn littles_law(file: &ResultsFile) -> Vec<String> {
+    let at_one = file.levels.iter().find(|level| level.summary.concurrency == 1);
+    let Some(one) = at_one.map(|level| &level.summary) else { return Vec::new() };
+    let p50 = |summary: &crate::results::record::Summary, name: &str| {
+        summary.metric(name).and_then(|stats| stats.p50)
+    };
+    let above = file.levels.iter().map(|level| &level.summary).filter(|s| s.concurrency > 1);
+    above
+        .filter_map(|summary| {
+            let c = summary.concurrency;
+            let expected = f64::from(c - 1) * p50(one, "e2e")? + p50(one, "ttft")?;
+            let ttft = p50(summary, "ttft")?;
+            let growth = summary.throughput_tps? / one.throughput_tps?;
+            let serial = (ttft / expected - 1.0).abs() <= SERIAL_TTFT
+                && (growth - 1.0).abs() <= SERIAL_THROUGHPUT;
+            let says = if serial {
+                "Little's law, measured: one request at a time, so waiting grows with c"
+            } else {
+                "not one request at a time"
+            };
+            Some(format!(
+                "c={c}: TTFT p50 {ttft:.2} s is {:.2} of (c-1)·e2e(1) + TTFT(1) = {expected:.2} s, \
+                 throughput {growth:.2} of c=1: {says}",
+                ttft / expected
+            ))
+        })
+        .collect()
+}
+
+/// How far TTFT may be from what one request at a time would give, as a share.
+const SERIAL_TTFT: f64 = 0.10;
+/// How far throughput may be from that of c = 1, as a share.
+const SERIAL_THROUGHPUT: f64 = 0.05;

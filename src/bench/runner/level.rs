@@ -1,0 +1,221 @@
+//! One level: load, counters, figures, flags.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::endpoint::level_spec;
+use crate::bench::client::Endpoint;
+use crate::bench::config::{Config, Slo, Workload};
+use crate::bench::load::{LevelObserver, LevelRun, run_level};
+use crate::bench::prompts::PromptCursor;
+use crate::bench::telemetry::{Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts};
+use crate::measure::flags::{self, AskedLength, ClientFacts, ModelMismatch, Outside, PromptFacts};
+use crate::measure::goodput;
+use crate::measure::level::{EndedBy, LevelFacts, LevelSummary, SingleStream, summarise};
+use crate::measure::steady::{Window, tokens_within};
+use crate::measure::trace::RequestTrace;
+use crate::results::convert;
+use crate::results::record::{ClientFloor, Hardware, Level};
+
+/// How long the counters are read before the load begins: the power at rest, and what a sensor's
+/// average still remembers.
+const IDLE_BEFORE: Duration = Duration::from_secs(2);
+
+/// What a level needs to know beside its concurrency.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The target and its work.
+    pub config: &'a Config,
+    /// Where requests go.
+    pub endpoint: &'a Endpoint,
+    /// The server's process, where we started it.
+    pub server_pid: Option<u32>,
+    /// Settings that were read back differently.
+    pub settings_not_applied: &'a [String],
+    /// The harness's own error.
+    pub floor: Option<&'a ClientFloor>,
+    /// What one request at a time was like.
+    pub single: Option<SingleStream>,
+}
+
+/// A level that was measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// As it stands in a results file.
+    pub level: Level,
+    /// Why it ended.
+    pub ended_by: EndedBy,
+    /// What later levels are compared with, if this was c = 1.
+    pub single: Option<SingleStream>,
+    /// What the answers' headers say of who answered.
+    pub headers: std::collections::BTreeMap<String, String>,
+    /// The counters over time, if they were asked for.
+    pub series: Option<String>,
+}
+
+/// Runs one level and works out what it shows.
+///
+/// # Errors
+/// If the system gives no threads; whatever the server does is a record.
+pub async fn measure(
+    around: Surroundings<'_>,
+    concurrency: u32,
+    prompts: &mut PromptCursor,
+    observer: &dyn LevelObserver,
+    cancel: &CancellationToken,
+) -> io::Result<Measured> {
+    let config = around.config;
+    let sampler = Sampler::start(sampler_config(around))?;
+    let idle_from = Instant::now();
+    tokio::select! {
+        () = tokio::time::sleep(IDLE_BEFORE) => {}
+        () = cancel.cancelled() => {}
+    }
+    let spec = level_spec(config, concurrency);
+    let run = run_level(around.endpoint, prompts, &spec, observer, cancel).await?;
+    let recording =
+        tokio::task::spawn_blocking(move || sampler.stop()).await.map_err(io::Error::other)?;
+
+    let facts = LevelFacts {
+        concurrency,
+        start_mode: run.start_mode,
+        ended_by: run.ended_by,
+        stutter: Duration::from_secs_f64(config.workload.stutter_ms.get() / 1e3),
+        single: around.single,
+        slo: slo(&config.slo),
+    };
+    let summary = summarise(&facts, &run.traces);
+    let hardware = hardware(around, &run, &summary, &recording, (idle_from, run.epoch));
+    let outside = outside(around, &run, &summary, &hardware, prompts);
+    let (flags, verdict) = flags::judge(&summary, &run.traces, &outside);
+    let keep = convert::Keep { gaps: config.workload.save_gaps, text: config.workload.save_text };
+    let requests = run.traces.iter().map(|trace| convert::record_of_trace(trace, keep)).collect();
+    let level = Level {
+        summary: convert::summary(&summary),
+        hardware: Some(hardware),
+        flags: flags.iter().map(convert::flag).collect(),
+        verdict: convert::verdict(verdict),
+        requests,
+    };
+    Ok(Measured {
+        level,
+        ended_by: run.ended_by,
+        single: summary.as_single_stream(),
+        headers: run.response_headers,
+        series: config.workload.save_series.then(|| recording.series_csv(run.epoch)),
+    })
+}
+
+fn sampler_config(around: Surroundings<'_>) -> SamplerConfig {
+    let period = around.config.hardware.sample_period.unwrap_or(Workload::SAMPLE_PERIOD);
+    let server = around.server_pid.map(|pid| ServerProcesses { root: pid, group: Some(pid) });
+    SamplerConfig { period: period.0, server, ..SamplerConfig::default() }
+}
+
+fn slo(slo: &Slo) -> Option<goodput::Slo> {
+    Some(goodput::Slo { ttft: slo.ttft?.0, tpot: slo.tpot?.0 })
+}
+
+/// The counters over the steady window, or over the whole measured part where there is none.
+fn hardware(
+    around: Surroundings<'_>,
+    run: &LevelRun,
+    summary: &LevelSummary,
+    recording: &Recording,
+    idle: (Instant, Instant),
+) -> Hardware {
+    let from = run.measured_from.unwrap_or_default();
+    let window = summary.steady.unwrap_or(Window { t0: from, t1: from + summary.wall });
+    let measured: Vec<&RequestTrace> =
+        run.traces.iter().filter(|trace| trace.is_measured()).collect();
+    let output = tokens_within(&measured, window);
+    // Prompts are computed before the first token: those whose first token fell into the window.
+    let in_window = |trace: &&&RequestTrace| {
+        let first = trace.stamps.first_text.map(|first| trace.start + first);
+        first.is_some_and(|first| window.t0 < first && first <= window.t1)
+    };
+    let prompt: u64 =
+        measured.iter().filter(in_window).filter_map(|trace| trace.tokens.n_prompt).sum();
+    let lag = run.loop_lag.percentile(99).map(|lag| lag.as_secs_f64() * 1e3);
+    recording.hardware(&WindowFacts {
+        idle: Some(idle),
+        output_tokens: (output > 0.0).then_some(output),
+        total_tokens: (output > 0.0).then_some(output + prompt as f64),
+        wall_power_w: around.config.hardware.wall_power_w.map(|watts| watts.get()),
+        loop_lag_ms_p99: lag,
+        ..WindowFacts::new(run.epoch + window.t0, run.epoch + window.t1)
+    })
+}
+
+fn outside(
+    around: Surroundings<'_>,
+    run: &LevelRun,
+    summary: &LevelSummary,
+    hardware: &Hardware,
+    prompts: &PromptCursor,
+) -> Outside {
+    let work = &around.config.workload;
+    let asked = u64::from(work.max_tokens.get());
+    let length =
+        if work.ignore_eos { AskedLength::Exactly(asked) } else { AskedLength::AtMost(asked) };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let window = summary.steady.map_or(summary.wall, |steady| steady.length()).as_secs_f64();
+    let cpu_s = hardware.harness.and_then(|harness| harness.cpu_s);
+    Outside {
+        length: Some(length),
+        prompts: PromptFacts {
+            duplicates: duplicates(run, prompts),
+            salted: u64::from(run.n_salted),
+        },
+        client: ClientFacts {
+            gap_error_p99: gap_error(around.floor, summary.concurrency),
+            cpu_share: cpu_s.filter(|_| window > 0.0).map(|cpu_s| cpu_s / window / cores),
+            loop_lag_p99: run.loop_lag.percentile(99),
+        },
+        tokenizer: None,
+        wrong_model: wrong_model(around.config, &run.traces),
+        settings_not_applied: around.settings_not_applied.to_vec(),
+        ceiling_tps: ceiling(around.config),
+        gpus: convert::gpu_facts(hardware),
+        measures_power: hardware.energy_source.is_some(),
+        memory_not_released_bytes: None,
+    }
+}
+
+/// Requests whose text this server had seen before: repetitions in the file itself, and whole
+/// passes over it where no salt tells them apart.
+fn duplicates(run: &LevelRun, prompts: &PromptCursor) -> u64 {
+    let file = prompts.file();
+    let sent = run.traces.len() as u64;
+    let passes_over = prompts.n_dealt().saturating_sub(file.prompts.len() as u64).min(sent);
+    let repeated = passes_over.saturating_sub(u64::from(run.n_salted));
+    if repeated > 0 { repeated } else { file.n_duplicates.min(sent) }
+}
+
+/// The self-test's error at this concurrency, or at the next larger one that it knows.
+fn gap_error(floor: Option<&ClientFloor>, concurrency: u32) -> Option<Duration> {
+    let rows = floor?.rows.iter().filter(|row| row.concurrency >= concurrency);
+    let row = rows.min_by_key(|row| row.concurrency)?;
+    row.gap_error_ms_p99.map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1e3))
+}
+
+/// The first answer of a model that was not asked for.
+fn wrong_model(config: &Config, traces: &[RequestTrace]) -> Option<ModelMismatch> {
+    let target = &config.target;
+    let asked = target.model.as_str();
+    let other = traces
+        .iter()
+        .filter_map(|trace| trace.model.as_ref())
+        .find(|answered| answered.as_str() != asked && !target.accept_models.contains(*answered));
+    other.map(|answered| ModelMismatch { asked: asked.to_owned(), answered: answered.clone() })
+}
+
+/// The most tokens per second and stream that the memory allows, where the config says enough.
+fn ceiling(config: &Config) -> Option<f64> {
+    const GIGA: f64 = 1e9;
+    let bandwidth = config.hardware.bandwidth_gb_s?.get() * GIGA;
+    let bytes = config.model.bytes_read_per_token? as f64;
+    (bytes > 0.0).then(|| bandwidth / bytes)
+}

@@ -1,0 +1,63 @@
+//! From a target to its results files: server up, levels, server down, files.
+
+mod endpoint;
+mod level;
+mod meta;
+mod probe;
+mod target;
+
+pub use meta::{Commit, now};
+pub use target::{Outcome, Work, run_target};
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+use super::progress::Progress;
+use super::telemetry::host_facts;
+use crate::results::record::Host;
+
+/// What all targets of one invocation share.
+#[derive(Debug)]
+pub struct Harness {
+    /// The running program, which supervises servers too.
+    pub exe: PathBuf,
+    /// The command line.
+    pub argv: Vec<String>,
+    /// The working directory's commit.
+    pub commit: Commit,
+    /// The machine.
+    pub host: Host,
+    /// Where results go.
+    pub out: PathBuf,
+    /// Where servers' logs go and stay; `None`: somewhere, and they do not stay.
+    pub logs: Option<PathBuf>,
+    /// What a person sees.
+    pub progress: Progress,
+    /// Ctrl-C.
+    pub cancel: CancellationToken,
+}
+
+impl Harness {
+    /// Looks at the machine and the working directory.
+    ///
+    /// # Errors
+    /// If the running program cannot be told.
+    pub async fn new(
+        out: PathBuf,
+        progress: Progress,
+        cancel: CancellationToken,
+    ) -> std::io::Result<Self> {
+        let host = tokio::task::spawn_blocking(host_facts).await.map_err(std::io::Error::other)?;
+        Ok(Self {
+            exe: std::env::current_exe()?,
+            argv: std::env::args().collect(),
+            commit: Commit::here().await,
+            host,
+            out,
+            logs: None,
+            progress,
+            cancel,
+        })
+    }
+}
