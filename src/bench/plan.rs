@@ -199,7 +199,10 @@ mod tests {
         let read = plan(&[good.clone(), bad.clone()]).unwrap();
         assert_eq!((read.targets.len(), read.bad.len(), read.size()), (1, 1, (6, 30)));
         assert!(read.bad[0].text.contains("bad.toml:2: unknown key"), "{:?}", read.bad);
-        assert!(plan(&[no_engine.clone()]).is_err(), "there is no engines file beside it");
+        assert!(
+            plan(std::slice::from_ref(&no_engine)).is_err(),
+            "there is no engines file beside it"
+        );
         let engines = write("engines.toml", "[engine]\n");
         let read = plan(&[no_engine, engines, good]).unwrap();
         assert_eq!((read.targets.len(), read.bad.len()), (1, 1));
