@@ -233,9 +233,12 @@ fn smallest_with(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f6
     if holds(low) {
         return low;
     }
+    // Finer than any difference of two values is exact; without it a zero would take a thousand
+    // steps to be reached.
+    let exact = (high - low) * 1e-17;
     loop {
         let middle = low + (high - low) / 2.0;
-        if middle <= low || middle >= high {
+        if middle <= low || middle >= high || high - low <= exact {
             return high;
         }
         if holds(middle) { high = middle } else { low = middle }

@@ -15,6 +15,7 @@ mod serve_bad_requests;
 mod serve_life;
 mod serve_queue;
 mod serve_stream;
+mod simulations;
 mod support;
 mod telemetry;
 mod tidy;

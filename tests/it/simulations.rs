@@ -1,0 +1,272 @@
+//! Intervals that cover the truth as often as they claim, on servers that do not exist; and the
+//! naive ways, which do not. Every run is seeded, so that the counts are the same for ever.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use spark::analyse::compare::{Series, compare};
+use spark::analyse::crossover::{Line, Point, crossing};
+use spark::analyse::rank_tests::Unpaired;
+use spark::analyse::sample_size::samples_for_precision;
+use spark::measure::autocorrelation::autocorrelation_time;
+use spark::measure::distribution::Z_95;
+use spark::measure::order_statistics::quantile_interval;
+use spark::measure::sample::Sample;
+use spark::measure::steady::{Window, tokens_within};
+use spark::measure::trace::{
+    Connection, Outcome, Phase, RequestTrace, Stamps, TokenSource, Tokens,
+};
+
+/// Ninety-five of a hundred, less what four hundred runs leave to chance (3 standard errors).
+const CLAIMED: f64 = 0.95 - 0.033;
+
+/// An answer whose text flows from its start to its end, in seconds.
+fn answered(index: u32, n_out: u64, start: f64, end: f64) -> RequestTrace {
+    let length = Duration::from_secs_f64(end - start);
+    RequestTrace {
+        index,
+        prompt_index: index,
+        worker: 0,
+        start: Duration::from_secs_f64(start),
+        lateness: None,
+        phase: Phase::Steady,
+        outcome: Outcome::Ok,
+        stamps: Stamps {
+            first_text: Some(Duration::from_micros(1)),
+            last_text: Some(length),
+            end: length,
+            ..Stamps::default()
+        },
+        tokens: Tokens {
+            n_out: Some(n_out),
+            source: TokenSource::Usage,
+            n_chunks: n_out,
+            ..Tokens::default()
+        },
+        gaps_us: Vec::new(),
+        server: None,
+        connection: Connection::default(),
+        finish_reason: None,
+        http_status: Some(200),
+        retry_after: None,
+        text_sha256: None,
+        text: None,
+        model: None,
+        notes: Vec::new(),
+    }
+}
+
+struct Noise(ChaCha8Rng);
+
+impl Noise {
+    fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.0.random::<f64>()
+    }
+
+    /// Standard normal, by Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    fn lognormal(&mut self, sigma: f64) -> f64 {
+        (sigma * self.normal()).exp()
+    }
+}
+
+/// Share of `runs` in which `covers` says so.
+fn share(runs: u32, mut covers: impl FnMut() -> bool) -> f64 {
+    let mut count = 0;
+    for _ in 0..runs {
+        count += u32::from(covers());
+    }
+    f64::from(count) / f64::from(runs)
+}
+
+/// End-to-end latencies of a closed loop on a server that does one at a time: sums of the last c
+/// service times.
+fn serial_latencies(noise: &mut Noise, n: usize, c: usize) -> Vec<f64> {
+    let services: Vec<f64> = (0..n + c).map(|_| noise.lognormal(0.2)).collect();
+    services.windows(c).skip(1).map(|last| last.iter().sum()).collect()
+}
+
+#[test]
+fn serial_server_effective_sample_size() {
+    const C: usize = 16;
+    let mut noise = Noise::new(1);
+    let truth = Sample::new(serial_latencies(&mut noise, 200_000, C)).median().unwrap();
+    let mut naive = 0;
+    let honest = share(400, || {
+        let latencies = serial_latencies(&mut noise, 200, C);
+        let n = latencies.len() as f64;
+        let time = autocorrelation_time(&latencies).unwrap().max(C as f64);
+        let sample = Sample::new(latencies);
+        let covers = |n_eff| quantile_interval(&sample, 0.5, n_eff).unwrap().contains(truth);
+        naive += u32::from(covers(n));
+        covers(n / time)
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    assert!(f64::from(naive) / 400.0 < 0.65, "as if independent: {naive} of 400");
+}
+
+#[test]
+fn batching_server_steady_throughput() {
+    const C: usize = 16;
+    const TOKENS: u64 = 100;
+    let mut noise = Noise::new(2);
+    let (mut naive, mut count) = (0.0, 0);
+    // c streams that do not slow each other down; a request's time has a CV of about a half.
+    let mean_service = (0.47f64 * 0.47 / 2.0).exp();
+    let truth = C as f64 * TOKENS as f64 / mean_service;
+    let covered = share(100, || {
+        let mut free = vec![0.0f64; C];
+        let mut traces = Vec::new();
+        for index in 0..800u32 {
+            let first = (0..C).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+            let start = free[first];
+            free[first] = start + noise.lognormal(0.47);
+            traces.push(answered(index, TOKENS, start, free[first]));
+        }
+        let measured: Vec<_> = traces.iter().collect();
+        let wall = free.iter().copied().fold(0.0, f64::max);
+        naive += 800.0 * TOKENS as f64 / wall / truth;
+        count += 1;
+        let window = spark::measure::steady::steady_window(&measured, C).unwrap();
+        let rate = |part: Window| tokens_within(&measured, part) / part.length().as_secs_f64();
+        let rates: Vec<f64> = window.parts(10).map(rate).collect();
+        let interval = spark::measure::batch_means::batch_means(&rates).unwrap();
+        interval.low <= truth && truth <= interval.high
+    });
+    assert!(covered >= 0.95 - 0.066, "covered {covered}");
+    let bias = naive / f64::from(count) - 1.0;
+    assert!(bias < -0.015, "tokens over wall time should be low: {bias}");
+}
+
+#[test]
+fn noisy_api_tail() {
+    let mut noise = Noise::new(3);
+    let truth = (0.5 * 2.326_347_874_040_841f64).exp();
+    let honest = share(400, || {
+        let values: Vec<f64> = (0..400).map(|_| noise.lognormal(0.5)).collect();
+        quantile_interval(&Sample::new(values), 0.99, 400.0).unwrap().contains(truth)
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    // A percentile bootstrap cannot exceed the largest value.
+    let naive = share(100, || {
+        let values: Vec<f64> = (0..100).map(|_| noise.lognormal(0.5)).collect();
+        let mut resample = || {
+            let drawn = (0..100).map(|_| values[noise.0.random_range(0..100)]).collect();
+            Sample::new(drawn).percentile(99.0).unwrap()
+        };
+        let means = Sample::new((0..200).map(|_| resample()).collect());
+        let ends = (means.percentile(2.5).unwrap(), means.percentile(97.5).unwrap());
+        ends.0 <= truth && truth <= ends.1
+    });
+    assert!(naive < 0.8, "the bootstrap covered {naive}");
+}
+
+/// A machine whose speed wanders: log-speeds with a memory.
+fn wandering(noise: &mut Noise, n: usize, memory: f64) -> Vec<f64> {
+    let mut state = noise.normal() / (1.0 - memory * memory).sqrt();
+    let mut step = || {
+        state = memory * state + noise.normal();
+        0.02 * state
+    };
+    (0..n).map(|_| step()).collect()
+}
+
+#[test]
+fn drifting_machine_two_runs() {
+    let mut noise = Noise::new(4);
+    let mut naive = 0;
+    let honest = share(200, || {
+        let (a, b) = (wandering(&mut noise, 400, 0.8), wandering(&mut noise, 400, 0.8));
+        let effective = |run: &[f64]| 400.0 / autocorrelation_time(run).unwrap();
+        let (of_a, of_b) = (effective(&a), effective(&b));
+        let covers = |samples: Unpaired| {
+            let [low, high] = samples.shift(Z_95).unwrap().interval.unwrap();
+            low <= 0.0 && 0.0 <= high
+        };
+        naive += u32::from(covers(Unpaired::new(a.clone(), b.clone())));
+        covers(Unpaired::with_effective_sizes(a, b, of_a, of_b))
+    });
+    // τ̂ is itself low on a short series: two points of coverage, besides chance.
+    assert!(honest >= 0.93 - 0.046, "covered {honest}");
+    assert!(f64::from(naive) / 200.0 < 0.65, "as if independent: {naive} of 200");
+}
+
+#[test]
+fn drifting_machine_interleaved_pairs() {
+    let mut noise = Noise::new(5);
+    let truth = 1.01;
+    let mut wide = 0;
+    let covered = share(200, || {
+        // Both targets meet the same drift, prompt by prompt; prompts differ by a lot.
+        let drift = wandering(&mut noise, 100, 0.9);
+        let prompts: Vec<f64> = (0..100).map(|_| noise.lognormal(0.5)).collect();
+        let mut series = |factor: f64| {
+            let value = |(index, drift): (usize, &f64)| {
+                let own = noise.lognormal(0.01);
+                (u32::try_from(index).unwrap(), factor * prompts[index] * drift.exp() * own)
+            };
+            Series { values: drift.iter().enumerate().map(value).collect(), n_eff: None }
+        };
+        let (a, b) = (series(1.0), series(truth));
+        let [low, high] = compare(&a, &b).unwrap().interval_95.unwrap();
+        let logs = |s: &Series| s.values.iter().map(|(_, value)| value.ln()).collect();
+        let unpaired = Unpaired::new(logs(&a), logs(&b)).shift(Z_95).unwrap();
+        let [low_unpaired, high_unpaired] = unpaired.interval.unwrap();
+        wide += u32::from(high_unpaired - low_unpaired > 10.0 * (high - low));
+        low <= truth && truth <= high
+    });
+    assert!(covered >= 0.95 - 0.046, "covered {covered}");
+    assert!(wide > 190, "without pairs the interval is ten times as wide: {wide} of 200");
+}
+
+#[test]
+fn crossover_with_slopes_that_are_hard_to_tell_apart() {
+    let mut noise = Noise::new(6);
+    let truth = 5000.0;
+    let lengths = [512.0, 1024.0, 2048.0, 4096.0, 8192.0];
+    let mut line = |intercept: f64, slope: f64| {
+        let points: Vec<Point> = lengths
+            .iter()
+            .flat_map(|tokens| [*tokens; 3])
+            .map(|tokens| Point {
+                tokens,
+                ttft_s: intercept + slope * tokens + 0.08 * noise.normal(),
+            })
+            .collect();
+        Line::fit(&points).unwrap()
+    };
+    let mut delta = 0;
+    let fieller = share(400, || {
+        let (near, far) = (line(0.05, 40e-6), line(0.15, 20e-6));
+        let found = crossing(&near, &far).unwrap();
+        delta += u32::from(found.delta[0] <= truth && truth <= found.delta[1]);
+        // An unbounded set is the honest answer where nothing is resolved.
+        found.fieller.is_none_or(|[low, high]| low <= truth && truth <= high)
+    });
+    assert!(fieller >= CLAIMED, "Fieller covered {fieller}");
+    assert!(f64::from(delta) / 400.0 < fieller, "the delta method covered {delta} of 400");
+}
+
+#[test]
+fn planned_samples_give_the_wanted_precision() {
+    let mut noise = Noise::new(7);
+    let mut within = |n: u32| {
+        share(400, || {
+            let values = (0..n).map(|_| noise.lognormal(0.2)).collect();
+            (Sample::new(values).median().unwrap() - 1.0).abs() <= 0.05
+        })
+    };
+    assert_eq!(samples_for_precision(0.5, 0.2, 0.05), 97.0);
+    let (planned, naive) = (within(97), within(20));
+    assert!(planned >= CLAIMED, "within ±5 %: {planned}");
+    assert!(naive < 0.85, "twenty requests: {naive}");
+}
