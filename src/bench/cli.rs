@@ -40,6 +40,8 @@ pub enum Command {
     Cost(cmd::cost::Args),
     /// Count saved answers' tokens again with the model's own tokenizer.
     VerifyTokens(cmd::verify_tokens::Args),
+    /// Write one HTML page with tables, plots and the explorer.
+    Report(cmd::report::Args),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
     /// Watch CPU, memory and GPUs with the sampler that runs use.
@@ -72,6 +74,7 @@ impl Command {
             Self::Plan(args) => cmd::plan::run(&args),
             Self::Cost(args) => cmd::cost::run(&args),
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),
+            Self::Report(args) => cmd::report::run(&args),
             Self::Schema(args) => cmd::schema::run(&args),
             Self::Watch(args) => cmd::watch::run(&args),
             Self::Bandwidth(args) => cmd::bandwidth::run(&args),

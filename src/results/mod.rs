@@ -8,4 +8,5 @@ pub mod journal;
 pub mod record;
 pub mod schema;
 pub mod scoreboard;
+pub mod series;
 pub mod store;

@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
 mod analyses;
+mod browser;
 mod hardware_commands;
 mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;
 mod level;
 mod prompts;
+mod report;
 mod results_schema;
 mod scoreboard;
 mod serve_bad_requests;

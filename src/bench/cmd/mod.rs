@@ -13,6 +13,7 @@ pub mod null_engine;
 pub mod plan;
 pub mod predict;
 pub mod recover;
+pub mod report;
 pub mod run;
 pub mod schema;
 pub mod scoreboard;

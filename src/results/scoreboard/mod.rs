@@ -7,7 +7,7 @@ mod levels;
 mod row;
 
 pub use levels::levels_table;
-pub use row::{HEADER, Row};
+pub use row::{Figure, HEADER, Row};
 
 use std::collections::BTreeMap;
 

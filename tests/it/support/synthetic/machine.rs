@@ -21,7 +21,10 @@ impl Scenario {
             date: self.date.into(),
             max_tokens: self.max_tokens.into(),
             ignore_eos: true,
-            prompts: "prompts/short.jsonl".into(),
+            prompts: format!(
+                "prompts/{}.jsonl",
+                if self.n_prompt < 1_000 { "short" } else { "long" }
+            ),
             prompts_sha256: Some("5be1".repeat(16)),
             n: self.n.into(),
             warmup: 1,

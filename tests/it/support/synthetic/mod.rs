@@ -319,3 +319,18 @@ fn jitter(rng: &mut ChaCha8Rng, sigma: f64) -> f64 {
     let normal = (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos();
     (sigma * normal).exp()
 }
+
+/// A sampler's table for a level: a reading every 100 ms of load that comes and goes.
+pub fn series_csv(level: &Level) -> String {
+    let end = level.requests.iter().filter_map(|r| Some(r.start_s + r.e2e?)).fold(0.0, f64::max);
+    let mut text = "t_s,source,gpus.0.util_pct,gpus.0.power_w,gpus.0.sm_clock_mhz\r\n".to_owned();
+    let mut at = -2.0_f64;
+    while at < end + 1.0 {
+        let busy = if (0.0..end).contains(&at) { 1.0 } else { 0.0 };
+        let wave = 6.0 * (at * 1.7).sin();
+        let (util, power) = (busy * (90.0 + wave), 70.0 + busy * (160.0 + 2.0 * wave));
+        text.push_str(&format!("{at:.3},gpu,{util:.1},{power:.1},{:.0}\r\n", 1_755.0 + wave));
+        at += (end / 400.0).max(0.1);
+    }
+    text
+}

@@ -1,0 +1,132 @@
+//! The six numbers against concurrency, for all runs.
+
+use super::html;
+use super::svg::{Axis, Mark, Plot, Point, Scale, Series, short};
+use super::views::{Run, ms, value};
+use crate::results::record::Level;
+
+/// Names, units, how to draw, and where each number is from.
+type Number = (&'static str, &'static str, Scale, fn(&Level) -> Option<f64>);
+
+const NUMBERS: [Number; 6] = [
+    ("TTFT, typical (p50)", "ms", Scale::Log, |l| metric(l, "ttft", |m| m.p50).map(|s| s * 1e3)),
+    ("TTFT, the unlucky (p90)", "ms", Scale::Log, |l| {
+        metric(l, "ttft", |m| m.p90).map(|s| s * 1e3)
+    }),
+    ("Time per token (TPOT p50)", "ms", Scale::Linear, |l| {
+        metric(l, "tpot", |m| m.p50)
+            .or_else(|| metric(l, "decode_tps", |m| m.p50).map(|tps| 1.0 / tps))
+            .map(|s| s * 1e3)
+    }),
+    ("Speed of one stream (p50)", "tok/s", Scale::Linear, |l| metric(l, "decode_tps", |m| m.p50)),
+    ("End to end (p50)", "s", Scale::Log, |l| metric(l, "e2e", |m| m.p50)),
+    ("Throughput, all streams", "tok/s", Scale::Log, |l| l.summary.throughput_tps),
+];
+
+fn metric(
+    level: &Level,
+    name: &str,
+    get: fn(&crate::results::record::MetricStats) -> Option<f64>,
+) -> Option<f64> {
+    level.summary.metric(name).and_then(get)
+}
+
+/// One plot a number; a line a run.
+pub fn plots(runs: &[Run]) -> Vec<Plot> {
+    let mut levels: Vec<f64> = runs
+        .iter()
+        .flat_map(|run| &run.stored.file.levels)
+        .map(|level| f64::from(level.summary.concurrency))
+        .collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    NUMBERS
+        .iter()
+        .map(|(title, unit, scale, get)| {
+            let series = runs.iter().enumerate().map(|(colour, run)| Series {
+                name: run.name.clone(),
+                colour,
+                mark: Mark::Line,
+                points: points(run, unit, *get),
+            });
+            Plot {
+                title: (*title).to_owned(),
+                height: 230.0,
+                x: Axis {
+                    label: "requests in flight".into(),
+                    scale: Scale::Log,
+                    ticks: Some(levels.clone()),
+                },
+                y: Axis { label: (*unit).to_owned(), scale: *scale, ticks: None },
+                series: series.filter(|series| !series.points.is_empty()).collect(),
+            }
+        })
+        .collect()
+}
+
+fn points(run: &Run, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
+    let mut points: Vec<Point> = run
+        .stored
+        .file
+        .levels
+        .iter()
+        .filter_map(|level| {
+            let (x, y) = (f64::from(level.summary.concurrency), get(level)?);
+            let tip = format!("{}\nc={x}: {} {unit}, n={}", run.name, short(y), level.summary.n_ok);
+            Some(Point { x, y, tip })
+        })
+        .collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points
+}
+
+/// The section.
+pub fn section(runs: &[Run]) -> String {
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    let plots: Vec<String> = plots(runs).iter().map(|plot| plot.svg("")).collect();
+    let rows: Vec<Vec<String>> = runs.iter().flat_map(rows).collect();
+    let head = [
+        "run",
+        "c",
+        "n ok",
+        "failed",
+        "TTFT p50",
+        "p90",
+        "p99",
+        "TPOT p50",
+        "tok/s p50",
+        "e2e p50 s",
+        "tok/s all",
+        "steady",
+        "verdict",
+    ];
+    let table = html::table("Every level", &head, &rows);
+    format!("{}{}", html::legend(&names), html::figure(&plots, &table))
+}
+
+fn rows(run: &Run) -> Vec<Vec<String>> {
+    let row = |level: &Level| {
+        let summary = &level.summary;
+        let p99 = if summary.n_ok < 100 {
+            "n<100".to_owned()
+        } else {
+            ms(metric(level, "ttft", |m| m.p99))
+        };
+        vec![
+            run.name.clone(),
+            summary.concurrency.to_string(),
+            summary.n_ok.to_string(),
+            summary.n_err.to_string(),
+            ms(metric(level, "ttft", |m| m.p50)),
+            ms(metric(level, "ttft", |m| m.p90)),
+            p99,
+            ms(metric(level, "tpot", |m| m.p50)),
+            value(metric(level, "decode_tps", |m| m.p50)),
+            value(metric(level, "e2e", |m| m.p50)),
+            value(summary.throughput_tps),
+            value(summary.steady_tps),
+            super::flags::verdict(level.verdict).to_owned(),
+        ]
+    };
+    run.stored.file.levels.iter().map(row).collect()
+}

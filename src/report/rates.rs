@@ -1,0 +1,180 @@
+//! A target's rates for the explorer, from its measured runs, each with its source.
+
+use std::collections::BTreeMap;
+
+use crate::analyse::crossover::{Line, Point};
+use crate::analyse::explorer::Rates;
+use crate::results::record::{Level, RequestRecord};
+use crate::results::store::StoredRun;
+
+/// Lengths that differ less than this factor cannot tell a rate from a fixed cost.
+const LENGTHS_APART: f64 = 4.0;
+
+/// What a target can be expected to do, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetRates {
+    /// The target's name.
+    pub name: String,
+    /// The figures.
+    pub rates: Rates,
+    /// Its own round trip as it was measured, seconds.
+    pub rtt_s: f64,
+    /// One line a figure: what it is and where it is from; assumed ones say so.
+    pub sources: Vec<Source>,
+}
+
+/// Where one figure is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The figure, with its unit.
+    pub figure: String,
+    /// Where it is from.
+    pub source: String,
+    /// Whether it is an assumption.
+    pub assumed: bool,
+}
+
+/// The rates of every target that has a c = 1 level, by name.
+pub fn targets(runs: &[&StoredRun]) -> Vec<TargetRates> {
+    let mut by_target: BTreeMap<&str, Vec<&StoredRun>> = BTreeMap::new();
+    for run in runs {
+        by_target.entry(&run.file.meta.target).or_default().push(run);
+    }
+    by_target.into_iter().filter_map(|(name, runs)| of_target(name, &runs)).collect()
+}
+
+/// The c = 1 prefills of a target: prompt tokens against TTFT less the network, of fresh prompts.
+pub fn prefill_points(runs: &[&StoredRun]) -> Vec<Point> {
+    let alone = runs.iter().filter_map(|run| at(run, 1));
+    let requests = alone.flat_map(|level| &level.requests).filter(|request| counts(request));
+    let point = |request: &RequestRecord| {
+        let ttft_s = request.ttft? - request.rtt_s.unwrap_or(0.0);
+        Some(Point { tokens: request.n_prompt? as f64, ttft_s })
+    };
+    requests.filter_map(point).collect()
+}
+
+fn counts(request: &RequestRecord) -> bool {
+    let fresh = request.n_cached.unwrap_or(0) == 0;
+    request.ok && request.phase != "warmup" && fresh && request.connect_s.is_none()
+}
+
+fn at<'a>(run: &&'a StoredRun, concurrency: u32) -> Option<&'a Level> {
+    run.file.levels.iter().find(|level| level.summary.concurrency == concurrency)
+}
+
+fn of_target(name: &str, runs: &[&StoredRun]) -> Option<TargetRates> {
+    // Of several runs the one with the longest ladder: it also shows how requests share.
+    let alone = runs.iter().filter(|run| at(run, 1).is_some());
+    let single_run = alone.max_by_key(|run| run.file.levels.len())?;
+    let single = at(single_run, 1)?;
+    let decode_tps = single.summary.metric("decode_tps")?.p50.filter(|tps| *tps > 0.0)?;
+    let mut sources = Vec::new();
+    let mut note = |figure: String, source: String, assumed: bool| {
+        sources.push(Source { figure, source, assumed });
+    };
+    let file = single_run.name();
+    note(format!("{decode_tps:.1} tok/s of one stream"), format!("median at c=1, {file}"), false);
+
+    let (prefill_floor_s, prefill_tps) = prefill(runs, single, &mut note)?;
+    let (queue_share, decode_slowdown) = sharing(single_run, single, &mut note);
+    let rtt = median(single.requests.iter().filter_map(|request| request.rtt_s).collect());
+    match rtt {
+        Some(rtt) => note(format!("{:.2} ms round trip", rtt * 1e3), "the kernel's".into(), false),
+        None => note("no round trip".into(), "not measured: taken as 0".into(), true),
+    }
+    let tls = single_run.file.meta.base_url.starts_with("https");
+    let rates = Rates {
+        prefill_floor_s,
+        prefill_tps,
+        decode_tps,
+        queue_share,
+        decode_slowdown,
+        handshake_rounds: if tls { 2.0 } else { 1.0 },
+    };
+    Some(TargetRates { name: name.to_owned(), rates, rtt_s: rtt.unwrap_or(0.0), sources })
+}
+
+/// Floor and rate of the prefill: a line through different prompt lengths, or, with one length, all
+/// of TTFT taken as work on the prompt.
+fn prefill(
+    runs: &[&StoredRun],
+    single: &Level,
+    note: &mut impl FnMut(String, String, bool),
+) -> Option<(f64, f64)> {
+    let points = prefill_points(runs);
+    let tokens = || points.iter().map(|point| point.tokens);
+    let (shortest, longest) = (tokens().fold(f64::MAX, f64::min), tokens().fold(0.0, f64::max));
+    if longest >= LENGTHS_APART * shortest.max(1.0)
+        && let Some(line) = Line::fit(&points).filter(|line| line.slope_s > 0.0)
+    {
+        let (floor, tps) = (line.intercept_s.max(0.0), 1.0 / line.slope_s);
+        let source = format!("line through prompts of {shortest} to {longest} tokens at c=1");
+        note(format!("{tps:.0} prompt tok/s after {:.0} ms", floor * 1e3), source, false);
+        return Some((floor, tps));
+    }
+    let ttft = median(points.iter().map(|point| point.ttft_s).collect())
+        .or_else(|| single.summary.metric("ttft")?.p50)?;
+    let length = median(tokens().collect());
+    let ttft = ttft.max(1e-6);
+    match length {
+        Some(length) => {
+            let tps = length / ttft;
+            let source = format!(
+                "assumed: prompts of about {length:.0} tokens only, all of TTFT taken as work on \
+                 them; a lower bound for long prompts"
+            );
+            note(format!("{tps:.0} prompt tok/s"), source, true);
+            Some((0.0, tps))
+        }
+        None => {
+            let source = "assumed: no prompt lengths in the file; TTFT taken as fixed".to_owned();
+            note(format!("{:.0} ms for any prompt", ttft * 1e3), source, true);
+            // So fast that no prompt's length shows.
+            Some((ttft, 1e9))
+        }
+    }
+}
+
+/// How much requests wait for each other, and how much they slow each other down.
+fn sharing(
+    run: &&StoredRun,
+    single: &Level,
+    note: &mut impl FnMut(String, String, bool),
+) -> (f64, f64) {
+    let p50 = |level: &Level, name: &str| level.summary.metric(name).and_then(|stats| stats.p50);
+    let most = run.file.levels.iter().max_by_key(|level| level.summary.concurrency);
+    let measured = most.filter(|level| level.summary.concurrency > 1).and_then(|level| {
+        let others = f64::from(level.summary.concurrency - 1);
+        let (ttft_1, e2e_1) = (p50(single, "ttft")?, p50(single, "e2e")?);
+        let waited = (p50(level, "ttft")? - ttft_1) / (others * e2e_1);
+        let slower = p50(single, "decode_tps")? / p50(level, "decode_tps")? - 1.0;
+        let positive = |value: f64| if value.is_finite() { value.max(0.0) } else { 0.0 };
+        Some((level.summary.concurrency, positive(waited), positive(slower / others)))
+    });
+    match measured {
+        Some((concurrency, queue_share, slowdown)) => {
+            let source = format!("c=1 against c={concurrency}, {}", run.name());
+            note(
+                format!(
+                    "waits {:.1} % of each other request's time, {:.2} % slower for each",
+                    queue_share * 1e2,
+                    slowdown * 1e2
+                ),
+                source,
+                false,
+            );
+            (queue_share, slowdown)
+        }
+        None => {
+            let source = "assumed: only c=1 was measured".to_owned();
+            note("one request at a time".into(), source, true);
+            (1.0, 0.0)
+        }
+    }
+}
+
+/// The middle value; `None` of nothing.
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    crate::measure::sample::Sample::new(values).percentile(50.0)
+}

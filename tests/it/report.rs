@@ -1,0 +1,138 @@
+//! The page: complete, self-contained, small, and deaf to hostile strings.
+
+use std::collections::BTreeMap;
+
+use super::support::synthetic::{self, Machine, Scenario};
+use spark::report::{page, svg_files};
+use spark::results::convert::Keep;
+use spark::results::record::{Reason, ResultsFile};
+use spark::results::series;
+use spark::results::store::StoredRun;
+
+/// What a page may weigh.
+const BYTES_MAX: usize = 1_000_000;
+
+fn stored(files: Vec<ResultsFile>) -> Vec<StoredRun> {
+    let named = files.into_iter().enumerate();
+    named.map(|(i, file)| StoredRun { path: format!("run-{i}.json").into(), file }).collect()
+}
+
+fn check_page(html: &str) {
+    assert!(html.len() < BYTES_MAX, "{} bytes", html.len());
+    // Nothing is loaded: no address but the name of SVG itself and what is shown as text.
+    for loads in ["src=", "@import", "url(", "<iframe", "<link rel=\"stylesheet"] {
+        assert!(!html.contains(loads), "{loads}");
+    }
+    for bad in [">NaN", " NaN", "inf\""] {
+        assert!(!html.contains(bad), "{bad}");
+    }
+    for (open, close) in [("<section", "</section>"), ("<svg", "</svg>"), ("<table", "</table>")] {
+        assert_eq!(html.matches(open).count(), html.matches(close).count(), "{open}");
+    }
+}
+
+#[test]
+fn a_page_has_every_section_and_loads_nothing() {
+    let long = |scenario: Scenario| Scenario { n_prompt: 2_000, levels: vec![1], ..scenario };
+    let runs = stored(vec![
+        Scenario::desk().results(),
+        Scenario::cloud().results(),
+        long(Scenario::desk()).results(),
+        long(Scenario::cloud()).results(),
+    ]);
+    let html = page(&runs, Vec::new());
+    check_page(&html);
+    for expected in [
+        "id=\"scoreboard\"",
+        "id=\"x-data\"",
+        "does one request at a time",
+        "does many at once",
+        "is sooner with short prompts",
+        "Level by level",
+        "To repeat it",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn every_kind_of_machine_and_outcome_makes_a_page() {
+    for machine in [Machine::CpuOnly, Machine::DiscreteGpu, Machine::Gb10, Machine::Remote] {
+        check_page(&page(
+            &stored(vec![Scenario { machine, ..Scenario::desk() }.results()]),
+            vec![],
+        ));
+    }
+    let mut failed = ResultsFile::new(Scenario::desk().results().meta);
+    failed.failed = Some(Reason { reason: "not_ready".into(), text: "exited with 1".into() });
+    let html = page(&stored(vec![failed]), Vec::new());
+    check_page(&html);
+    assert!(html.contains("not_ready") && html.contains("exited with 1"));
+    check_page(&page(&[], Vec::new()));
+}
+
+#[test]
+fn much_data_stays_a_small_page() {
+    let ten: Vec<ResultsFile> =
+        (0..10).map(|seed| Scenario { seed, ..Scenario::desk() }.results()).collect();
+    let series: Vec<series::RunSeries> = ten
+        .iter()
+        .map(|file| {
+            let levels = file.levels.iter().map(|level| {
+                let text = synthetic::series_csv(level);
+                let (head, rows) = text.split_once("\r\n").unwrap();
+                let c = level.summary.concurrency;
+                let rows: String = rows.lines().map(|row| format!("{c},{row}\n")).collect();
+                series::parse(&format!("concurrency,{head}\n{rows}"))
+            });
+            levels.flatten().collect()
+        })
+        .collect();
+    check_page(&page(&stored(ten), series));
+    let levels = vec![1, 2, 4, 8, 16, 32, 64, 128];
+    let many = (0..12)
+        .map(|seed| {
+            Scenario { seed, levels: levels.clone(), n: 300, ..Scenario::cloud() }.results()
+        })
+        .collect();
+    check_page(&page(&stored(many), vec![BTreeMap::new()]));
+    let keep = Keep::default();
+    let crowd = Scenario { n: 50_000, levels: vec![64], max_tokens: 8, keep, ..Scenario::cloud() };
+    check_page(&page(&stored(vec![crowd.results()]), Vec::new()));
+}
+
+#[test]
+fn hostile_strings_are_text() {
+    let mut file = Scenario { failures: 0.1, ..Scenario::cloud() }.results();
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u{1b}[31m";
+    let meta = &mut file.meta;
+    for field in [&mut meta.target, &mut meta.model, &mut meta.change, &mut meta.prompts] {
+        *field = hostile.to_owned();
+    }
+    meta.base_model = Some(hostile.into());
+    meta.argv = vec![hostile.into()];
+    file.engine_log_tail = Some(vec![hostile.into()]);
+    file.failed = Some(Reason { reason: hostile.into(), text: hostile.into() });
+    for level in &mut file.levels {
+        for flag in &mut level.flags {
+            flag.text = hostile.into();
+        }
+    }
+    let runs = stored(vec![file]);
+    let mut shown = page(&runs, Vec::new());
+    for (_, svg) in svg_files(&runs, Vec::new()) {
+        shown.push_str(&svg);
+    }
+    assert!(!shown.contains("<script>alert") && !shown.contains("<img"));
+    assert!(!shown.contains("</script><script>") && !shown.contains('\u{1b}'));
+    assert!(shown.contains("&lt;img src=x"));
+}
+
+#[test]
+fn plots_are_files_that_stand_alone() {
+    let files = svg_files(&stored(vec![Scenario::desk().results()]), Vec::new());
+    assert!(files.iter().any(|(name, _)| name.starts_with("ladder-TTFT")), "{}", files.len());
+    for (name, svg) in &files {
+        assert!(svg.starts_with("<svg xmlns=") && svg.contains("prefers-color-scheme"), "{name}");
+    }
+}
