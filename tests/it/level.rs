@@ -21,7 +21,7 @@ fn prompts(n: usize) -> PromptCursor {
     PromptCursor::new(PromptFile::read(file.path()).unwrap(), None, PromptReuse::Forbid)
 }
 
-fn run(endpoint: &Endpoint, spec: &LevelSpec) -> LevelRun {
+pub(crate) fn run(endpoint: &Endpoint, spec: &LevelSpec) -> LevelRun {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = CancellationToken::new();
     runtime.block_on(run_level(endpoint, &mut prompts(8), spec, &Unobserved, &cancel)).unwrap()
@@ -61,8 +61,13 @@ fn one(script: Vec<Step>) -> RequestTrace {
     let mut endpoint = endpoint(&server);
     endpoint.timeouts.first_token = Some(Duration::from_millis(300));
     endpoint.timeouts.stall = Some(Duration::from_millis(300));
+    one_of(&endpoint)
+}
+
+/// The record of a single request.
+pub(crate) fn one_of(endpoint: &Endpoint) -> RequestTrace {
     let spec = LevelSpec { warmup: 0, max_attempts: 1, ..LevelSpec::closed(1, 1) };
-    run(&endpoint, &spec).traces.remove(0)
+    run(endpoint, &spec).traces.remove(0)
 }
 
 fn body(events: &[String]) -> Vec<u8> {

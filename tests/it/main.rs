@@ -9,10 +9,12 @@ mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;
 mod level;
+mod odd_streams;
 mod prompts;
 mod report;
 mod results_schema;
 mod scoreboard;
+mod self_test;
 mod serve_bad_requests;
 mod serve_life;
 mod serve_queue;
@@ -21,3 +23,4 @@ mod simulations;
 mod support;
 mod telemetry;
 mod tidy;
+mod tls;

@@ -73,6 +73,12 @@ impl Tally {
         counts.ok += u32::from(outcome.is_ok());
     }
 
+    /// Whether another measured request may have to be sent.
+    pub(super) fn wants_more(&self) -> bool {
+        let counts = self.lock();
+        counts.ok + counts.in_flight < self.n_ok_wanted && counts.attempts < self.max_attempts
+    }
+
     /// Whether as many are ok as were wanted.
     pub(super) fn is_reached(&self) -> bool {
         self.lock().ok >= self.n_ok_wanted

@@ -90,7 +90,9 @@ impl Worker {
     pub(super) async fn send_measured(&mut self, admitted: Admitted, intended_at: Option<Instant>) {
         let mut trace = self.send(admitted, intended_at).await;
         self.shared.tally.ended(&trace.outcome);
-        let pause = if intended_at.is_none() { pause_after(&trace) } else { None };
+        // An open loop sends by the clock; and nobody waits for nothing.
+        let pauses = intended_at.is_none() && self.shared.tally.wants_more();
+        let pause = pause_after(&trace).filter(|_| pauses);
         if let (Some(pause), None) = (pause, trace.retry_after) {
             trace.notes.push(format!("the worker paused for {pause:?}: no Retry-After"));
         }

@@ -97,7 +97,7 @@ fn a_torn_line_is_dropped_wherever_it_is_torn() {
         std::fs::write(&path, &whole[..end]).unwrap();
         let recovered = recover(&path).unwrap();
         assert_eq!(recovered.file.levels[1].requests.len(), 2, "cut at {end}");
-        assert_eq!(recovered.warnings, ["line 11 is torn: dropped"], "cut at {end}");
+        assert_eq!(recovered.warnings, ["line 12 is torn: dropped"], "cut at {end}");
     }
 }
 

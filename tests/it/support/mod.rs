@@ -9,3 +9,4 @@ pub mod nvml_stub;
 pub(crate) mod scripted;
 pub mod server;
 pub mod synthetic;
+pub(crate) mod tls;
