@@ -27,6 +27,7 @@ pub(super) enum Stage {
 pub(super) struct Wait<'a> {
     timeouts: Timeouts,
     sent_at: Instant,
+    cancel: &'a CancellationToken,
     cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
     timer: Pin<Box<Sleep>>,
 }
@@ -43,13 +44,16 @@ const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 impl<'a> Wait<'a> {
     pub(super) fn new(timeouts: Timeouts, sent_at: Instant, cancel: &'a CancellationToken) -> Self {
         let timer = Box::pin(tokio::time::sleep(IDLE));
-        Self { timeouts, sent_at, cancelled: Box::pin(cancel.cancelled()), timer }
+        let cancelled = Box::pin(cancel.cancelled());
+        Self { timeouts, sent_at, cancel, cancelled, timer }
     }
 
     /// The future's value, or the failure that came before it.
     ///
-    /// The timer is set anew only if it is late: at most once for each wait that it guards, not
-    /// for each event.
+    /// The clock is looked at before each poll, and not only when the timer wakes: a server that
+    /// floods us with bytes keeps the future ready for ever, and uses up the task's budget, without
+    /// which no timer fires. The timer is set anew only if it is late: at most once for each wait
+    /// that it guards, not for each event.
     pub(super) async fn until<T>(
         &mut self,
         stage: Stage,
@@ -58,26 +62,36 @@ impl<'a> Wait<'a> {
         let deadline = self.deadline(stage);
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|cx| {
+            if let Some(failure) = self.over(deadline.as_ref()) {
+                return Poll::Ready(Err(failure));
+            }
             if let Poll::Ready(value) = future.as_mut().poll(cx) {
                 return Poll::Ready(Ok(value));
             }
             if self.cancelled.as_mut().poll(cx).is_ready() {
-                let failure = Failure::new(FailureClass::Cancelled, "stopped by the harness");
-                return Poll::Ready(Err(failure));
+                return Poll::Ready(Err(cancelled()));
             }
             let Some(deadline) = &deadline else { return Poll::Pending };
             if self.timer.deadline().into_std() > deadline.at {
                 self.timer.as_mut().reset(deadline.at.into());
             }
             while self.timer.as_mut().poll(cx).is_ready() {
-                if Instant::now() >= deadline.at {
-                    return Poll::Ready(Err(deadline.failure()));
+                if let Some(failure) = self.over(Some(deadline)) {
+                    return Poll::Ready(Err(failure));
                 }
                 self.timer.as_mut().reset(deadline.at.into());
             }
             Poll::Pending
         })
         .await
+    }
+
+    /// What has ended the wait, if anything has.
+    fn over(&self, deadline: Option<&Deadline>) -> Option<Failure> {
+        if self.cancel.is_cancelled() {
+            return Some(cancelled());
+        }
+        deadline.filter(|deadline| Instant::now() >= deadline.at).map(Deadline::failure)
     }
 
     /// The first of the deadlines that apply.
@@ -116,4 +130,8 @@ impl Deadline {
         };
         Failure::new(self.class, format!("{what} within {:?}", self.after))
     }
+}
+
+fn cancelled() -> Failure {
+    Failure::new(FailureClass::Cancelled, "stopped by the harness")
 }
