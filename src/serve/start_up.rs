@@ -32,7 +32,7 @@ impl StartUp {
                     settings.kv_type
                 ),
                 format!(
-                    "device: {}, {} threads ({} for prompts)",
+                    "device: {}, threads: {} (for prompts: {})",
                     settings.device, settings.threads, settings.threads_batch
                 ),
                 format!("listening on http://{address}"),

@@ -16,7 +16,13 @@ mod results_schema;
 mod scoreboard;
 mod self_test;
 mod serve_bad_requests;
+#[cfg(feature = "llama")]
+mod serve_clients;
 mod serve_life;
+#[cfg(feature = "llama")]
+mod serve_model;
+#[cfg(feature = "llama")]
+mod serve_process;
 mod serve_queue;
 mod serve_stream;
 mod simulations;

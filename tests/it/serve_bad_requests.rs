@@ -21,9 +21,9 @@ fn server() -> Server {
 }
 
 /// A mistake: where it is made, how, and what comes of it.
-struct Case {
-    path: &'static str,
-    body: String,
+pub struct Case {
+    pub path: &'static str,
+    pub body: String,
     status: u16,
     /// A part of the message.
     message: &'static str,
@@ -247,6 +247,19 @@ fn tokens_that_are_none() -> Vec<Case> {
     ]
 }
 
+/// All of them.
+pub fn all_mistakes() -> Vec<Case> {
+    let groups = [
+        not_json(),
+        messages_that_are_none(),
+        numbers_out_of_range(),
+        demands_that_can_not_be_met(),
+        prompts_that_are_none(),
+        tokens_that_are_none(),
+    ];
+    groups.into_iter().flatten().collect()
+}
+
 /// The error of a refusal, after checking that it has OpenAI's form.
 fn error_of(reply: &Reply) -> Value {
     assert_eq!(reply.header("content-type"), Some("application/json"), "{reply:?}");
@@ -265,15 +278,7 @@ fn assert_still_answers(server: &Server, after: &str) {
 #[test]
 fn every_mistake_is_a_400_with_its_reason_and_nothing_more() {
     let server = server();
-    let groups = [
-        not_json(),
-        messages_that_are_none(),
-        numbers_out_of_range(),
-        demands_that_can_not_be_met(),
-        prompts_that_are_none(),
-        tokens_that_are_none(),
-    ];
-    let cases: Vec<Case> = groups.into_iter().flatten().collect();
+    let cases = all_mistakes();
     assert!(cases.len() >= 60, "{}", cases.len());
     for case in &cases {
         let reply = server.post(case.path, &case.body);

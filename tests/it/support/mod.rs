@@ -1,5 +1,7 @@
 //! What several subjects need.
 
+#[cfg(feature = "llama")]
+pub mod binary;
 pub mod c_stub;
 pub mod client;
 pub mod golden;

@@ -1,0 +1,184 @@
+//! The program as a process: what it prints, its exit codes, its signals.
+
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use crate::support::binary::Binary;
+use crate::support::client::Connection;
+use crate::support::model::small_model;
+use crate::support::server::chat_body;
+
+/// The exit code and the last line of a start that fails.
+fn failure(args: &[&str]) -> (i32, String) {
+    let mut binary = Binary::spawn(args);
+    let code = binary.wait().code().unwrap();
+    let all = binary.said.join("\n");
+    let last = binary.said.pop().unwrap_or_default();
+    assert!(!all.contains("panicked"), "{all}");
+    (code, last)
+}
+
+#[test]
+fn bad_usage_and_bad_files_are_exit_code_2_and_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let not_gguf = file("text.gguf", b"hello, I am no model at all, but I am long enough");
+    let empty = file("empty.gguf", b"");
+    let unknown_key = file("serve.toml", b"gguf = \"x\"\nporty = 1\n");
+    let nowhere = "/nowhere/model.gguf";
+    for (args, part) in [
+        (vec![], "--gguf"),
+        (vec!["--gguf", nowhere], nowhere),
+        (vec!["--gguf", &not_gguf], "not a GGUF"),
+        (vec!["--gguf", &empty], "empty.gguf"),
+        (vec!["--gguf", folder.path().to_str().unwrap()], folder.path().to_str().unwrap()),
+        (vec!["--config", &unknown_key], "porty"),
+        (vec!["--gguf", "x", "--api-key-env", "SURELY_UNSET"], "SURELY_UNSET"),
+    ] {
+        let args = [args, vec!["--port", "0"]].concat();
+        let mut binary = Binary::spawn(&args);
+        let code = binary.wait().code();
+        let all = binary.said.join("\n");
+        assert_eq!(code, Some(2), "{args:?}: {all}");
+        assert!(all.contains(part), "{args:?}: {all}");
+        assert!(!all.contains("panicked"), "{args:?}: {all}");
+    }
+    assert_eq!(failure(&["--no-such-flag"]).0, 2);
+    assert_eq!(failure(&["--gguf", "x", "--ctx", "many"]).0, 2);
+}
+
+#[test]
+fn a_truncated_model_is_refused() {
+    let Some(model) = small_model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.gguf");
+    let bytes = std::fs::read(model).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 3]).unwrap();
+    let (code, line) = failure(&["--gguf", path.to_str().unwrap(), "--port", "0"]);
+    assert_eq!(code, 2);
+    assert!(line.contains("truncated"), "{line}");
+}
+
+#[test]
+fn a_port_in_use_is_exit_code_3_before_the_model_is_read() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (code, line) = failure(&["--gguf", "/nowhere.gguf", "--port", &port]);
+    assert_eq!(code, 3);
+    assert!(line.contains(&port), "{line}");
+}
+
+#[test]
+fn it_says_what_it_is_and_what_it_serves() {
+    let output = Command::new(env!("CARGO_BIN_EXE_spark-serve")).arg("--version").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in ["spark-serve 0.", "commit: ", "llama.cpp: ", "backends: ", "CPU"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let args = ["--ctx", "256", "--alias", "small", "--log-format", "json"];
+    let Some((mut binary, address)) = Binary::serve(&args) else { return };
+    let said = binary.said.join("\n");
+    for part in ["parameters", "271 MB", "BF16", "256 tokens", "CPU", "threads"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(binary.said.last().unwrap().starts_with("listening on http://127.0.0.1:"));
+    let mut client = Connection::open(address);
+    client.post("/v1/chat/completions", &chat_body("Hello", r#", "max_tokens": 2"#));
+    let body = client.reply().json();
+    assert_eq!(body["model"], "small");
+    let line = binary.wait_for("{\"timestamp\"");
+    let line: serde_json::Value = serde_json::from_str(&format!("{{\"timestamp\"{line}")).unwrap();
+    assert_eq!(line["id"], body["id"]);
+    for key in ["prompt_tokens", "output_tokens", "queue_ms", "prefill_ms", "decode_ms"] {
+        assert!(line[key].is_number(), "{key}: {line}");
+    }
+    assert_eq!(line["outcome"], "length");
+    assert_eq!(binary.terminate(), Some(0));
+}
+
+#[test]
+fn a_signal_while_it_loads_ends_it_with_0() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let Some(mut binary) = Binary::load(&[]) else { return };
+        binary.wait_for("loading");
+        binary.signal(signal);
+        assert_eq!(binary.wait().code(), Some(0), "{:#?}", binary.said);
+    }
+}
+
+#[test]
+fn a_signal_when_idle_ends_it_with_0() {
+    let Some((mut binary, _)) = Binary::serve(&["--ctx", "256"]) else { return };
+    assert_eq!(binary.terminate(), Some(0), "{:#?}", binary.said);
+}
+
+/// A stream of a long answer to a prompt of `n_words` words.
+fn streaming(address: std::net::SocketAddr, n_words: usize) -> Connection {
+    let mut client = Connection::open(address);
+    let fields = r#", "stream": true, "max_tokens": 4000, "ignore_eos": true"#;
+    client.post("/v1/chat/completions", &chat_body(&"word ".repeat(n_words), fields));
+    client.read_head();
+    assert!(client.event().unwrap().contains("assistant"));
+    client
+}
+
+#[test]
+fn a_signal_in_a_long_prompt_or_answer_ends_the_stream_properly() {
+    for n_words in [3000, 1] {
+        let args = ["--ctx", "4096", "--drain-timeout", "100ms"];
+        let Some((mut binary, address)) = Binary::serve(&args) else { return };
+        let mut client = streaming(address, n_words);
+        if n_words == 1 {
+            client.event().unwrap();
+        }
+        binary.signal(Signal::SIGTERM);
+        let events: Vec<String> = std::iter::from_fn(|| client.event()).collect();
+        let [.., error, done] = &events[..] else { panic!("{events:?}") };
+        assert!(error.contains("shutting down"), "{error}");
+        assert_eq!(done, "[DONE]");
+        assert_eq!(binary.wait().code(), Some(0), "{:#?}", binary.said);
+    }
+}
+
+#[test]
+fn a_running_answer_may_finish() {
+    let Some((mut binary, address)) = Binary::serve(&["--ctx", "512", "--drain-timeout", "none"])
+    else {
+        return;
+    };
+    let mut client = Connection::open(address);
+    let fields = r#", "stream": true, "max_tokens": 30, "ignore_eos": true"#;
+    client.post("/v1/chat/completions", &chat_body("Hello", fields));
+    client.read_head();
+    client.event().unwrap();
+    client.event().unwrap();
+    binary.signal(Signal::SIGTERM);
+    let events: Vec<String> = std::iter::from_fn(|| client.event()).collect();
+    assert!(events[events.len() - 2].contains("\"finish_reason\":\"length\""), "{events:?}");
+    assert_eq!(binary.wait().code(), Some(0), "{:#?}", binary.said);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let Some((mut binary, address)) = Binary::serve(&["--ctx", "4096", "--drain-timeout", "none"])
+    else {
+        return;
+    };
+    let mut client = streaming(address, 1);
+    client.event().unwrap();
+    binary.signal(Signal::SIGTERM);
+    // It drains now: health says so.
+    while crate::support::client::get(address, "/health").status == 200 {
+        std::thread::yield_now();
+    }
+    binary.signal(Signal::SIGTERM);
+    assert_eq!(binary.wait().signal(), Some(Signal::SIGKILL as i32));
+}
