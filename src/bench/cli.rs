@@ -44,6 +44,8 @@ pub enum Command {
     Report(cmd::report::Args),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
+    /// Say what this machine has, what a benchmark will lack, and how to get it.
+    Doctor(cmd::doctor::Args),
     /// Watch CPU, memory and GPUs with the sampler that runs use.
     Watch(cmd::watch::Args),
     /// Measure how fast this machine's memory can be read.
@@ -76,6 +78,7 @@ impl Command {
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),
             Self::Report(args) => cmd::report::run(&args),
             Self::Schema(args) => cmd::schema::run(&args),
+            Self::Doctor(args) => cmd::doctor::run(args),
             Self::Watch(args) => cmd::watch::run(&args),
             Self::Bandwidth(args) => cmd::bandwidth::run(&args),
             Self::Supervise => cmd::supervise::run(),

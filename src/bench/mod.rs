@@ -10,6 +10,7 @@ pub mod cmd;
 pub mod config;
 pub mod cuda_driver;
 pub mod digest;
+pub mod doctor;
 pub mod engine;
 pub mod http;
 pub mod limits;

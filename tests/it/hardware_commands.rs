@@ -1,4 +1,4 @@
-//! `bandwidth` and `watch`, as somebody runs them.
+//! `doctor`, `bandwidth` and `watch`, as somebody runs them.
 
 use std::process::{Command, Output};
 
@@ -61,4 +61,27 @@ fn watch_prints_a_line_each_interval_with_what_the_devices_tell() {
     assert_eq!(last["gpus"][0]["power_w"], 41.5);
     assert_eq!(last["gpus"][0]["memory_used_bytes"], Value::Null);
     assert!(last["server"]["rss_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_doctor_names_what_works_what_does_not_and_no_key() {
+    let stub = NvmlStub::new("name NVIDIA GB10\nmemory_rc 3");
+    let configs = tempfile::tempdir().unwrap();
+    let target = "[target]\nname = \"t\"\nchange = \"c\"\nprecision = \"p\"\nmodel = \"m\"\n\
+                  base_url = \"http://127.0.0.1:1/v1\"\nkey_env = \"SPARK_NVML_LIB\"\n";
+    std::fs::write(configs.path().join("t.toml"), target).unwrap();
+    let path = stub.path();
+    let args = ["doctor", "--json", "--configs", configs.path().to_str().unwrap()];
+    let output = spark_bench(&args, path.to_str().unwrap(), "/none");
+    let answer = json(&output);
+    assert_eq!(answer["host"]["gpus"][0]["name"], "NVIDIA GB10");
+    assert_eq!(answer["capabilities"]["gpus.0.memory_used_bytes"], "not_supported");
+    assert_eq!(answer["capabilities"]["gpus.0.power_w"], "ok");
+    assert_eq!(answer["keys"]["SPARK_NVML_LIB"], "set");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains(path.to_str().unwrap()), "the variable's value is in the answer");
+    let lacking = answer["lacking"].as_array().unwrap();
+    let lacks = |part: &str| lacking.iter().any(|l| l["what"].as_str().unwrap().contains(part));
+    assert!(lacks("memory of NVIDIA GB10") && lacks("engines"), "{lacking:?}");
+    assert_eq!(answer["engines"], Value::Array(Vec::new()));
 }

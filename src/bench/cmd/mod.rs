@@ -7,6 +7,7 @@ pub mod compare;
 pub mod completions;
 pub mod cost;
 pub mod csv;
+pub mod doctor;
 pub mod matrix;
 pub mod measuring;
 pub mod null_engine;

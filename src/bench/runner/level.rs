@@ -10,14 +10,17 @@ use crate::bench::client::Endpoint;
 use crate::bench::config::{Config, Slo, Workload};
 use crate::bench::load::{LevelObserver, LevelRun, run_level};
 use crate::bench::prompts::PromptCursor;
-use crate::bench::telemetry::{Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts};
+use crate::bench::telemetry::{
+    Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, hardware_record,
+};
 use crate::measure::flags::{self, AskedLength, ClientFacts, ModelMismatch, Outside, PromptFacts};
 use crate::measure::goodput;
+use crate::measure::hardware::Figures;
 use crate::measure::level::{EndedBy, LevelFacts, LevelSummary, SingleStream, summarise};
 use crate::measure::steady::{Window, tokens_within};
 use crate::measure::trace::RequestTrace;
 use crate::results::convert;
-use crate::results::record::{ClientFloor, Hardware, Level};
+use crate::results::record::{ClientFloor, Level};
 
 /// How long the counters are read before the load begins: the power at rest, and what a sensor's
 /// average still remembers.
@@ -94,7 +97,7 @@ pub async fn measure(
     let requests = run.traces.iter().map(|trace| convert::record_of_trace(trace, keep)).collect();
     let level = Level {
         summary: convert::summary(&summary),
-        hardware: Some(hardware),
+        hardware: Some(hardware_record(&hardware)),
         flags: flags.iter().map(convert::flag).collect(),
         verdict: convert::verdict(verdict),
         requests,
@@ -125,7 +128,7 @@ fn hardware(
     summary: &LevelSummary,
     recording: &Recording,
     idle: (Instant, Instant),
-) -> Hardware {
+) -> Figures {
     let from = run.measured_from.unwrap_or_default();
     let window = summary.steady.unwrap_or(Window { t0: from, t1: from + summary.wall });
     let measured: Vec<&RequestTrace> =
@@ -139,7 +142,7 @@ fn hardware(
     let prompt: u64 =
         measured.iter().filter(in_window).filter_map(|trace| trace.tokens.n_prompt).sum();
     let lag = run.loop_lag.percentile(99).map(|lag| lag.as_secs_f64() * 1e3);
-    recording.hardware(&WindowFacts {
+    recording.figures(&WindowFacts {
         idle: Some(idle),
         output_tokens: (output > 0.0).then_some(output),
         total_tokens: (output > 0.0).then_some(output + prompt as f64),
@@ -153,7 +156,7 @@ fn outside(
     around: Surroundings<'_>,
     run: &LevelRun,
     summary: &LevelSummary,
-    hardware: &Hardware,
+    hardware: &Figures,
     prompts: &PromptCursor,
 ) -> Outside {
     let work = &around.config.workload;
@@ -178,8 +181,8 @@ fn outside(
         wrong_model: wrong_model(around.config, &run.traces),
         settings_not_applied: around.settings_not_applied.to_vec(),
         ceiling_tps: ceiling(around.config),
-        gpus: convert::gpu_facts(hardware),
-        measures_power: hardware.energy_source.is_some(),
+        gpus: hardware.gpu_facts(),
+        measures_power: hardware.measures_power(),
         memory_not_released_bytes: None,
     }
 }

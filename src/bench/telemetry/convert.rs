@@ -5,8 +5,8 @@ use crate::results::record::{
     Gpu, GpuProcess, Hardware, HarnessUsage, HostUsage, ServerUsage, SourceUsage,
 };
 
-/// The record of a level's figures.
-pub(super) fn hardware(figures: &Figures) -> Hardware {
+/// A level's figures, as a results file holds them.
+pub fn hardware(figures: &Figures) -> Hardware {
     let worst = figures.worst_source();
     let capability = |(path, capability): (&String, &_)| (path.clone(), format!("{capability}"));
     Hardware {

@@ -30,11 +30,12 @@ pub mod system;
 
 use std::time::{Duration, Instant};
 
+pub use convert::hardware as hardware_record;
 pub use host_facts::{gpu_facts, host_facts};
 pub use memory::{MemoryInUse, memory_in_use};
 pub use nvml::NvmlLibrary;
 pub use recording::{Recording, WindowFacts};
-pub use system::{ServerProcesses, SystemPaths};
+pub use system::{ServerProcesses, SystemPaths, cpu_energy_counter};
 
 use clock::Clock;
 use nvml::{NvmlReading, NvmlSource};

@@ -1,4 +1,4 @@
-//! Flags and verdicts, and what a level's hardware says to them.
+//! Flags and verdicts.
 
 use crate::measure::flags as memory;
 use crate::results::record;
@@ -23,18 +23,4 @@ pub fn verdict(verdict: memory::Verdict) -> record::Verdict {
         memory::Verdict::Flagged => record::Verdict::Flagged,
         memory::Verdict::Invalid => record::Verdict::Invalid,
     }
-}
-
-/// What the flags need to know of the devices that the server used, or may have used.
-pub fn gpu_facts(hardware: &record::Hardware) -> Vec<memory::GpuFacts> {
-    let concerned = hardware.gpus.iter().filter(|gpu| gpu.used_by_server != Some(false));
-    let facts = |gpu: &record::Gpu| memory::GpuFacts {
-        index: gpu.index,
-        name: gpu.name.clone(),
-        foreign_processes: gpu.processes.iter().filter(|process| !process.ours).count() as u64,
-        sm_clock_mhz_mean: gpu.sm_clock_mhz_mean,
-        sm_clock_mhz_limit: gpu.sm_clock_mhz_limit,
-        throttle_share: gpu.throttle_share.clone(),
-    };
-    concerned.map(facts).collect()
 }

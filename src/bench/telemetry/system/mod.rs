@@ -81,6 +81,17 @@ impl Notes {
     }
 }
 
+/// Whether the CPU's energy can be read here.
+///
+/// # Errors
+/// In words, why it cannot.
+pub fn cpu_energy_counter(paths: &SystemPaths) -> Result<(), String> {
+    rapl::Packages::open(&paths.sys.join(POWERCAP)).map(drop)
+}
+
+/// Where the kernel's energy counters are, below `/sys`.
+const POWERCAP: &str = "class/powercap";
+
 /// Reads the host and the processes.
 pub struct SystemSource {
     machine: Machine,
@@ -90,7 +101,7 @@ pub struct SystemSource {
 impl SystemSource {
     /// Opens it; what cannot be read goes into the notes and is missing from the readings.
     pub fn open(paths: &SystemPaths, server: Option<ServerProcesses>, notes: Notes) -> Self {
-        let rapl = rapl::Packages::open(&paths.sys.join("class/powercap"))
+        let rapl = rapl::Packages::open(&paths.sys.join(POWERCAP))
             .inspect_err(|why| notes.because("host.cpu_energy_j", why))
             .ok();
         Self { machine: Machine::open(paths, server, notes), rapl }
