@@ -34,6 +34,8 @@ pub enum Command {
     Predict(cmd::predict::Args),
     /// Say whether anything changed between two runs.
     Compare(cmd::compare::Args),
+    /// Say from which prompt length on one target's first token comes sooner.
+    Crossover(cmd::crossover::Args),
     /// Say how many requests a wanted precision takes, and how long that is.
     Plan(cmd::plan::Args),
     /// Set own hardware by the month against an API by the token.
@@ -73,6 +75,7 @@ impl Command {
             Self::NullEngine(args) => cmd::null_engine::run(&args),
             Self::Predict(args) => cmd::predict::run(&args),
             Self::Compare(args) => cmd::compare::run(&args),
+            Self::Crossover(args) => cmd::crossover::run(&args),
             Self::Plan(args) => cmd::plan::run(&args),
             Self::Cost(args) => cmd::cost::run(&args),
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),

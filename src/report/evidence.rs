@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::analyse::compare::Series;
-use crate::analyse::headline::TargetFigures;
+use crate::analyse::headline::{self, TargetFigures};
 use crate::analyse::littles_law::LevelPoint;
 use crate::analyse::roofline::StepBytes;
 use crate::measure::batch_means::MeanInterval;
@@ -149,4 +149,23 @@ pub fn target_figures(file: &ResultsFile) -> TargetFigures {
         throughput_tps: best,
         money_per_mtok: price,
     }
+}
+
+/// "How far behind am I": each run against the reference with the same prompts. The reference is
+/// the run whose change says so ("reference …"), else the first one. Empty with one run.
+pub fn headlines(files: &[&ResultsFile]) -> Vec<String> {
+    let measured: Vec<&ResultsFile> =
+        files.iter().copied().filter(|file| !file.levels.is_empty()).collect();
+    let is_reference = |file: &&&ResultsFile| file.meta.change.starts_with("reference");
+    let Some(reference) = measured.iter().find(is_reference).or(measured.first()) else {
+        return Vec::new();
+    };
+    let same_work = |file: &&&ResultsFile| {
+        file.meta.target != reference.meta.target
+            && file.meta.prompts_sha256 == reference.meta.prompts_sha256
+            && file.meta.max_tokens == reference.meta.max_tokens
+    };
+    let figures = target_figures(reference);
+    let others = measured.iter().filter(same_work);
+    others.map(|file| headline::sentence(&target_figures(file), &figures)).collect()
 }

@@ -130,3 +130,40 @@ fn verify_tokens_needs_texts() {
     let refused = spark_bench(&args, dir.path());
     assert_eq!(refused.status.code(), Some(2));
 }
+
+#[test]
+fn crossover_finds_where_far_and_fast_begins_to_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let lengths = [256, 1024, 2048, 4096, 8192];
+    let sweep = |side: &str, base: &Scenario| -> Vec<String> {
+        let run = |n_prompt: u32| {
+            let name = format!("{side}-{n_prompt}.json");
+            let scenario = Scenario {
+                n_prompt,
+                n: 12,
+                levels: vec![1],
+                seed: u64::from(n_prompt),
+                ..base.clone()
+            };
+            write(dir.path(), &name, &scenario);
+            name
+        };
+        lengths.into_iter().map(run).collect()
+    };
+    let near = sweep("near", &Scenario::desk());
+    let far = sweep("far", &Scenario { failures: 0.0, ..Scenario::cloud() });
+    let mut args = vec!["crossover", "--json", "--a"];
+    args.extend(near.iter().map(String::as_str));
+    args.push("--b");
+    args.extend(far.iter().map(String::as_str));
+    let all = answered(&args, dir.path());
+    let found = &all["crossover"];
+    assert_eq!(found["answer"], "crosses", "{all:#}");
+    assert_eq!(found["winner_below"], "desk-serial");
+    // 0.042 + 0.24 + n/32,000 = 0.11 + n/3,900, apart from the noise of both.
+    let expected = (0.282 - 0.11) / (1.0 / 3_900.0 - 1.0 / 32_000.0);
+    let tokens = found["tokens"].as_f64().unwrap();
+    assert!((tokens / expected - 1.0).abs() < 0.2, "{tokens} against {expected}");
+    let one_length = ["crossover", "--a", &near[0], "--b", &far[0]];
+    assert_eq!(spark_bench(&one_length, dir.path()).status.code(), Some(2));
+}

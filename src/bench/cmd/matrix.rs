@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::measuring::{Common, Session};
+use super::plan as precision;
 use super::{BadInput, answer};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
 use crate::bench::runner::{Outcome, Work, run_target};
@@ -120,5 +121,6 @@ fn describe_target(target: &PlannedTarget) -> String {
         prompts.join(", "),
         work.max_tokens,
         work.repeats
-    )
+    ) + &precision::sentences(&precision::plan(config, None)).join("\n")
+        + "\n"
 }

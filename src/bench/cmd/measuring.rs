@@ -7,9 +7,11 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
+use crate::analyse::littles_law;
 use crate::bench::progress::{Mode, Progress};
 use crate::bench::runner::{Harness, Outcome};
 use crate::exit_codes;
+use crate::report::evidence;
 use crate::results::record::ResultsFile;
 use crate::results::scoreboard::{HEADER, Row, levels_table};
 
@@ -134,10 +136,14 @@ fn text(outcomes: &[Outcome]) -> String {
     for outcome in outcomes.iter().filter(|outcome| !outcome.file.levels.is_empty()) {
         text.push_str(&levels_table(&outcome.file));
         text.push('\n');
-        for sentence in littles_law(&outcome.file) {
-            text.push_str(&sentence);
+        for check in littles_law::check(&evidence::level_points(&outcome.file)) {
+            text.push_str(&check.sentence());
             text.push('\n');
         }
+    }
+    let files: Vec<&ResultsFile> = outcomes.iter().map(|outcome| &outcome.file).collect();
+    for headline in evidence::headlines(&files) {
+        text.push_str(&format!("\n{headline}\n"));
     }
     text.push_str("\nSCOREBOARD rows:\n");
     text.push_str(HEADER);
@@ -170,39 +176,3 @@ fn json(outcomes: &[Outcome]) -> serde_json::Value {
 fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
-
-/// What the levels above c = 1 show of Little's law: on a server that does one request at a time,
-/// waiting grows with c and throughput stays.
-fn littles_law(file: &ResultsFile) -> Vec<String> {
-    let at_one = file.levels.iter().find(|level| level.summary.concurrency == 1);
-    let Some(one) = at_one.map(|level| &level.summary) else { return Vec::new() };
-    let p50 = |summary: &crate::results::record::Summary, name: &str| {
-        summary.metric(name).and_then(|stats| stats.p50)
-    };
-    let above = file.levels.iter().map(|level| &level.summary).filter(|s| s.concurrency > 1);
-    above
-        .filter_map(|summary| {
-            let c = summary.concurrency;
-            let expected = f64::from(c - 1) * p50(one, "e2e")? + p50(one, "ttft")?;
-            let ttft = p50(summary, "ttft")?;
-            let growth = summary.throughput_tps? / one.throughput_tps?;
-            let serial = (ttft / expected - 1.0).abs() <= SERIAL_TTFT
-                && (growth - 1.0).abs() <= SERIAL_THROUGHPUT;
-            let says = if serial {
-                "Little's law, measured: one request at a time, so waiting grows with c"
-            } else {
-                "not one request at a time"
-            };
-            Some(format!(
-                "c={c}: TTFT p50 {ttft:.2} s is {:.2} of (c-1)·e2e(1) + TTFT(1) = {expected:.2} s, \
-                 throughput {growth:.2} of c=1: {says}",
-                ttft / expected
-            ))
-        })
-        .collect()
-}
-
-/// How far TTFT may be from what one request at a time would give, as a share.
-const SERIAL_TTFT: f64 = 0.10;
-/// How far throughput may be from that of c = 1, as a share.
-const SERIAL_THROUGHPUT: f64 = 0.05;

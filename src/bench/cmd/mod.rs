@@ -6,6 +6,7 @@ pub mod bandwidth;
 pub mod compare;
 pub mod completions;
 pub mod cost;
+pub mod crossover;
 pub mod csv;
 pub mod doctor;
 pub mod matrix;
