@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::{STREAM_HEAD, ScriptedServer, Step, chunk, good_answer, text_event};
 
-fn prompts(n: usize) -> PromptCursor {
+pub(crate) fn prompts(n: usize) -> PromptCursor {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     for index in 0..n {
         writeln!(file, "{}", serde_json::json!({"id": index, "text": format!("prompt {index}")}))

@@ -9,6 +9,7 @@ mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;
 mod level;
+mod load;
 mod odd_streams;
 mod prompts;
 mod report;
