@@ -20,6 +20,8 @@ pub enum Command {
     Run(Box<cmd::run::Args>),
     /// Measure every target of the configs, and start their servers.
     Matrix(cmd::matrix::Args),
+    /// Start each server, send one known request, stop it.
+    Check(cmd::check::Args),
     /// Print every level of results files and their scoreboard rows; keep a scoreboard up to date.
     Scoreboard(cmd::scoreboard::Args),
     /// Write levels.csv and requests.csv for spreadsheets.
@@ -68,6 +70,7 @@ impl Command {
         match self {
             Self::Run(args) => cmd::run::run(*args),
             Self::Matrix(args) => cmd::matrix::run(args),
+            Self::Check(args) => cmd::check::run(&args),
             Self::Scoreboard(args) => cmd::scoreboard::run(&args),
             Self::Csv(args) => cmd::csv::run(&args),
             Self::Recover(args) => cmd::recover::run(&args),

@@ -11,6 +11,8 @@ mod inference_llama;
 mod level;
 mod load;
 mod odd_streams;
+#[cfg(target_os = "linux")]
+mod matrix;
 mod prompts;
 mod report;
 mod results_schema;

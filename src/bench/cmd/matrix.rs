@@ -7,7 +7,7 @@ use super::measuring::{Common, Session};
 use super::plan as precision;
 use super::{BadInput, answer};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
-use crate::bench::runner::{Outcome, Work, run_target};
+use crate::bench::runner::{Earlier, Outcome, Work, run_target};
 use crate::exit_codes;
 
 /// Flags of `spark-bench matrix`.
@@ -28,6 +28,10 @@ pub struct Args {
     /// Print what would run, and start nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Take up an interrupted matrix: finished levels whose config, prompts and program have the
+    /// same hash are not measured again.
+    #[arg(long)]
+    resume: bool,
     /// Keep the servers' logs in this folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -53,6 +57,21 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     super::measuring::block_on(async move {
         let mut session = Session::start(&args.common).await?;
         session.harness.logs = args.logs;
+        if args.resume {
+            let harness = &mut session.harness;
+            harness.earlier = Earlier::read(&harness.out, &harness.progress)?;
+        }
+        let mut levels: Vec<u32> = plan
+            .targets
+            .iter()
+            .flat_map(|target| target.config.workload.concurrency.levels())
+            .copied()
+            .collect();
+        levels.sort_unstable();
+        levels.dedup();
+        if !levels.is_empty() {
+            session.measure_floor(&levels).await;
+        }
         run_plan(&session, plan).await
     })
 }

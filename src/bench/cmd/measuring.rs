@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use super::answer;
 use crate::analyse::littles_law;
 use crate::bench::progress::{Mode, Progress};
-use crate::bench::runner::{Harness, Outcome};
+use crate::bench::runner::{Harness, Outcome, client_floor};
 use crate::exit_codes;
 use crate::report::evidence;
-use crate::results::record::ResultsFile;
+use crate::results::record::{ClientFloor, ResultsFile};
 use crate::results::scoreboard::{HEADER, Row, levels_table};
 
 /// Flags that `run` and `matrix` share.
@@ -27,9 +27,20 @@ pub struct Common {
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
+    /// Do not measure the harness's own error first (five seconds, once a boot).
+    #[arg(long)]
+    no_self_test: bool,
     /// How progress is shown on stderr.
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     progress: Mode,
+}
+
+impl Common {
+    /// For a command that writes no results and needs no progress.
+    pub fn quiet() -> Self {
+        let out = PathBuf::from("results");
+        Self { out, quiet: true, json: false, no_self_test: true, progress: Mode::Off }
+    }
 }
 
 /// One invocation of a command that measures.
@@ -38,6 +49,7 @@ pub struct Session {
     /// What its targets share.
     pub harness: Harness,
     answer_as: AnswerAs,
+    self_test: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +89,18 @@ impl Session {
             .await
             .context("finding the running program")?;
         let answer_as = if common.json { AnswerAs::Json } else { AnswerAs::Text };
-        Ok(Self { harness, answer_as })
+        Ok(Self { harness, answer_as, self_test: !common.no_self_test })
+    }
+
+    /// Measures the harness's own error at these levels, before the first server.
+    pub async fn measure_floor(&mut self, levels: &[u32]) {
+        let floor = if self.self_test {
+            client_floor(&self.harness.exe, levels).await
+        } else {
+            let reason = Some("turned off by --no-self-test".to_owned());
+            ClientFloor { reason, ..ClientFloor::default() }
+        };
+        self.harness.floor = Some(floor);
     }
 
     /// Says at once where a results file is and what it holds, in a line.

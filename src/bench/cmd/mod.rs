@@ -3,6 +3,7 @@
 //! `run` returns an exit code; the answer goes to stdout, everything else to stderr.
 
 pub mod bandwidth;
+pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod cost;

@@ -152,11 +152,12 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     // For one target an unset key is a mistake, not a row to be skipped.
     Secrets::read(&config.target).map_err(|why| BadInput(why.text))?;
     super::measuring::block_on(async move {
-        let session = Session::start(&common).await?;
+        let mut session = Session::start(&common).await?;
         let work = Work { config, spec: None, repeat: 1 };
         let levels = work.config.workload.concurrency.levels();
         let requests = levels.iter().map(|&c| u64::from(work.config.workload.requests_at(c))).sum();
         session.harness.progress.plan(levels.len(), requests);
+        session.measure_floor(levels).await;
         let outcomes = run_target(&session.harness, &work).await?;
         session.answer(&outcomes)
     })

@@ -341,6 +341,15 @@ async fn get_json(http: &Http, url: &str, what: &'static str) -> Result<Value, N
     serde_json::from_str(&reply.body).map_err(|e| failed(format!("{url} is no JSON: {e}")))
 }
 
+/// SHA-256 of the program that a config's server runs, without starting it; `None` if it is not
+/// here.
+pub async fn program_sha256(config: &Config, spec: &EngineSpec, harness: &Path) -> Option<String> {
+    // No program has its port in its own name.
+    let fill = Placeholders::new(config, 0, harness.parent().unwrap_or(Path::new(".")));
+    let env = command::environment(config, spec, &fill);
+    binary_sha256(&fill.fill_program(&spec.start), &env).await
+}
+
 async fn binary_sha256(command: &Program, env: &BTreeMap<String, String>) -> Option<String> {
     let path: PathBuf = command::find_program(&command.program, env)?;
     tokio::task::spawn_blocking(move || digest::file_sha256_hex(&path).ok()).await.ok()?

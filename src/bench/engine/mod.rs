@@ -8,5 +8,5 @@ pub mod not_measured;
 pub mod port;
 pub mod readback;
 
-pub use life::{RunningServer, StartPlan};
+pub use life::{RunningServer, StartPlan, program_sha256};
 pub use not_measured::{Kind, NotMeasured};

@@ -85,7 +85,7 @@ pub async fn measure(
         concurrency,
         start_mode: run.start_mode,
         ended_by: run.ended_by,
-        stutter: Duration::from_secs_f64(config.workload.stutter_ms.get() / 1e3),
+        stutter: stutter(config),
         single: around.single,
         slo: slo(&config.slo),
     };
@@ -115,6 +115,15 @@ fn sampler_config(around: Surroundings<'_>) -> SamplerConfig {
     let period = around.config.hardware.sample_period.unwrap_or(Workload::SAMPLE_PERIOD);
     let server = around.server_pid.map(|pid| ServerProcesses { root: pid, group: Some(pid) });
     SamplerConfig { period: period.0, server, ..SamplerConfig::default() }
+}
+
+fn stutter(config: &Config) -> Duration {
+    Duration::from_secs_f64(config.workload.stutter_ms.get() / 1e3)
+}
+
+/// The gap that counts as a stutter, in whole milliseconds.
+pub fn stutter_ms(config: &Config) -> u64 {
+    u64::try_from(stutter(config).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn slo(slo: &Slo) -> Option<goodput::Slo> {

@@ -1,13 +1,19 @@
 //! From a target to its results files: server up, levels, server down, files.
 
+mod drafts;
+mod earlier;
 mod endpoint;
+mod floor;
+mod ladder;
 mod level;
 mod meta;
 mod probe;
 mod target;
 
+pub use earlier::{Earlier, Identity};
+pub use floor::client_floor;
 pub use meta::{Commit, now};
-pub use target::{Outcome, Work, run_target};
+pub use target::{Outcome, Work, check_target, run_target};
 
 use std::path::PathBuf;
 
@@ -15,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::progress::Progress;
 use super::telemetry::host_facts;
-use crate::results::record::Host;
+use crate::results::record::{ClientFloor, Host};
 
 /// What all targets of one invocation share.
 #[derive(Debug)]
@@ -36,6 +42,10 @@ pub struct Harness {
     pub progress: Progress,
     /// Ctrl-C.
     pub cancel: CancellationToken,
+    /// The harness's own error.
+    pub floor: Option<ClientFloor>,
+    /// Levels that need not be measured again.
+    pub earlier: Earlier,
 }
 
 impl Harness {
@@ -58,6 +68,8 @@ impl Harness {
             logs: None,
             progress,
             cancel,
+            floor: None,
+            earlier: Earlier::default(),
         })
     }
 }

@@ -1,0 +1,145 @@
+//! The results files of one life of a server, before they are written.
+
+use std::path::PathBuf;
+
+use super::Harness;
+use super::meta::{self, PromptsName};
+use super::target::{Outcome, Work};
+use crate::bench::engine::{Kind, NotMeasured};
+use crate::bench::secrets::Secrets;
+use crate::exit_codes;
+use crate::measure::level::EndedBy;
+use crate::results::journal::Journal;
+use crate::results::record::{ResultsFile, ServerMeta, Verdict};
+use crate::results::store;
+
+/// One results file in the making.
+pub struct Draft {
+    /// What will stand in it.
+    pub file: ResultsFile,
+    /// The counters over time, of the levels that asked for them.
+    pub series: Vec<(u32, String)>,
+    /// Its journal, once its first level has begun.
+    pub journal: Option<Journal>,
+}
+
+/// A draft for each prompts file.
+pub struct Drafts {
+    /// In the config's order.
+    pub all: Vec<Draft>,
+    /// What must not stand in any of them.
+    pub secrets: Secrets,
+    /// Levels that a complete file has.
+    levels: usize,
+}
+
+impl Drafts {
+    /// Empty ones.
+    pub fn new(harness: &Harness, work: &Work) -> Self {
+        let draft = |path: &PathBuf| {
+            let name = PromptsName { path: path.display().to_string(), sha256: None };
+            let file =
+                meta::empty_file(harness, &work.config, work.spec.as_ref(), &name, work.repeat);
+            Draft { file, series: Vec::new(), journal: None }
+        };
+        let all = work.config.workload.prompts.iter().map(draft).collect();
+        let levels = work.config.workload.concurrency.levels().len();
+        Self { all, levels, secrets: Secrets::default() }
+    }
+
+    /// What is known of the server, in each.
+    pub fn put_server(&mut self, about: &ServerMeta, base_url: &str) {
+        for draft in &mut self.all {
+            draft.file.meta.server = Some(about.clone());
+            base_url.clone_into(&mut draft.file.meta.base_url);
+        }
+    }
+
+    /// Changes what is known of the server, in each that knows one.
+    pub fn update_server(&mut self, update: impl Fn(&mut ServerMeta)) {
+        self.all.iter_mut().filter_map(|draft| draft.file.meta.server.as_mut()).for_each(update);
+    }
+
+    /// Says in each file that is not complete why it is not.
+    pub fn put_reason(&mut self, why: &NotMeasured) {
+        let tail = self.secrets.scrub_lines(&why.log_tail);
+        let mut reason = why.record();
+        reason.text = self.secrets.scrub(&reason.text);
+        for Draft { file, .. } in &mut self.all {
+            if file.levels.len() == self.levels && !was_cut_short(file) {
+                continue;
+            }
+            match why.kind {
+                Kind::Skipped => file.skipped = Some(reason.clone()),
+                Kind::Interrupted => file.interrupted = true,
+                _ => file.failed = Some(reason.clone()),
+            }
+            if !tail.is_empty() {
+                file.engine_log_tail = Some(tail.clone());
+            }
+        }
+    }
+
+    /// Writes them all; a journal whose results file stands is removed.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(self, harness: &Harness, code: u8) -> Result<Vec<Outcome>, store::StoreError> {
+        let write = |draft: Draft| {
+            let Draft { file, series, journal } = draft;
+            let path = store::write_new(&harness.out, &file)?;
+            if !series.is_empty() {
+                let csv = join_series(&series);
+                store::replace(&path.with_extension("series.csv"), csv.as_bytes())?;
+            }
+            if let Some(Err(error)) = journal.map(Journal::remove) {
+                harness.progress.warn(&format!("failed to remove a journal: {error}"));
+            }
+            let code = exit_codes::worst([code, code_of(&file)]);
+            Ok(Outcome { path, file, code })
+        };
+        self.all.into_iter().map(write).collect()
+    }
+}
+
+/// The exit code that a file's levels alone would give.
+fn code_of(file: &ResultsFile) -> u8 {
+    let invalid = file.levels.iter().any(|level| level.verdict == Verdict::Invalid);
+    let mut flags = file.levels.iter().flat_map(|level| &level.flags);
+    let check =
+        flags.any(|flag| ["settings_not_applied", "wrong_model"].contains(&flag.name.as_str()));
+    exit_codes::worst([
+        if invalid { exit_codes::INVALID_LEVELS } else { exit_codes::OK },
+        if check { exit_codes::CHECK_FAILED } else { exit_codes::OK },
+    ])
+}
+
+/// The levels' tables as one, with the concurrency in front of each row.
+fn join_series(series: &[(u32, String)]) -> String {
+    let mut joined = String::new();
+    for (index, (concurrency, csv)) in series.iter().enumerate() {
+        for (line, row) in csv.lines().enumerate() {
+            match line {
+                0 if index == 0 => joined.push_str(&format!("concurrency,{row}\r\n")),
+                0 => {}
+                _ => joined.push_str(&format!("{concurrency},{row}\r\n")),
+            }
+        }
+    }
+    joined
+}
+
+fn was_cut_short(file: &ResultsFile) -> bool {
+    file.levels.iter().any(|level| level.summary.ended_by == EndedBy::Interrupted.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_of_all_levels_is_one_table() {
+        let series = [(1, "t,x\n0,1\n".to_owned()), (4, "t,x\n0,2\n".to_owned())];
+        assert_eq!(join_series(&series), "concurrency,t,x\r\n1,0,1\r\n4,0,2\r\n");
+    }
+}

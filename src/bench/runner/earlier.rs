@@ -1,0 +1,123 @@
+//! What earlier runs left in the results folder: finished levels that a resumed matrix need not
+//! measure again, and journals of harnesses that were killed.
+
+use std::path::Path;
+
+use crate::bench::digest::sha256_hex;
+use crate::bench::progress::Progress;
+use crate::measure::level::{EndedBy, SingleStream};
+use crate::results::journal::recover;
+use crate::results::record::{Level, Meta, ResultsFile};
+use crate::results::store::{self, StoredRun};
+
+/// What a journal's file name ends in.
+pub const JOURNAL_SUFFIX: &str = ".journal.jsonl";
+
+/// Everything that decides what a results file's levels show: config, prompts, program, repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    config: String,
+    prompts: Option<String>,
+    binary: Option<String>,
+    repeat: u32,
+}
+
+impl Identity {
+    /// The identity of what stands in a file, or will stand in it.
+    pub fn of(meta: &Meta) -> Self {
+        let server = meta.server.as_ref();
+        Self {
+            config: meta.config.as_ref().map(|config| config.sha256.clone()).unwrap_or_default(),
+            prompts: meta.prompts_sha256.clone(),
+            binary: server.and_then(|server| server.binary_sha256.clone()),
+            repeat: meta.repeat.unwrap_or(1),
+        }
+    }
+
+    /// The same for one level, as a hash.
+    pub fn level_key(&self, concurrency: u32) -> String {
+        sha256_hex(format!("{self:?} c={concurrency}"))
+    }
+}
+
+/// Finished levels of earlier runs.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    runs: Vec<StoredRun>,
+}
+
+impl Earlier {
+    /// Reads the results folder. A journal without its results file is made into one first, marked
+    /// as interrupted, so that nothing that was measured is lost.
+    ///
+    /// # Errors
+    /// If a recovered file cannot be written.
+    pub fn read(folder: &Path, progress: &Progress) -> Result<Self, store::StoreError> {
+        for journal in journals(folder) {
+            match recover(&journal) {
+                Ok(recovered) => {
+                    let path = store::write_new(folder, &recovered.file)?;
+                    progress.say(&format!(
+                        "recovered {} from {}",
+                        path.display(),
+                        journal.display()
+                    ));
+                    // What it held is on the disk under its new name.
+                    let _ = std::fs::remove_file(&journal);
+                }
+                Err(error) => progress.warn(&format!("failed to {error}")),
+            }
+        }
+        let runs = store::read_folder(folder).unwrap_or_else(|error| {
+            let text = anyhow::Error::from(error);
+            progress.say(&format!("nothing to resume: failed to {text:#}"));
+            Vec::new()
+        });
+        Ok(Self { runs })
+    }
+
+    /// The finished level at that concurrency of a run with that identity.
+    pub fn level(&self, identity: &Identity, concurrency: u32) -> Option<&Level> {
+        let same = self.runs.iter().filter(|run| Identity::of(&run.file.meta) == *identity);
+        let levels = same.flat_map(|run| &run.file.levels);
+        levels
+            .filter(|level| level.summary.concurrency == concurrency)
+            .find(|level| is_finished(level))
+    }
+
+    /// Whether one complete file holds all of these levels.
+    pub fn is_complete(&self, identity: &Identity, levels: &[u32]) -> bool {
+        let complete = |file: &ResultsFile| {
+            let has = |&level: &u32| {
+                file.levels.iter().any(|l| l.summary.concurrency == level && is_finished(l))
+            };
+            Identity::of(&file.meta) == *identity && levels.iter().all(has)
+        };
+        self.runs.iter().any(|run| complete(&run.file))
+    }
+}
+
+/// What an earlier c = 1 level says to those above it: W(1), the mean end-to-end latency of its
+/// steady requests.
+pub fn single_stream(level: &Level) -> Option<SingleStream> {
+    let steady = level.requests.iter().filter(|request| request.ok && request.phase == "steady");
+    let e2e: Vec<f64> = steady.filter_map(|request| request.e2e).collect();
+    let mean = e2e.iter().sum::<f64>() / e2e.len() as f64;
+    let usable = level.summary.concurrency == 1 && mean.is_finite() && mean > 0.0;
+    usable.then(|| SingleStream { e2e_mean: std::time::Duration::from_secs_f64(mean) })
+}
+
+fn is_finished(level: &Level) -> bool {
+    level.summary.ended_by != EndedBy::Interrupted.name()
+        && !level.flags.iter().any(|flag| flag.name == "interrupted")
+}
+
+fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.to_str().is_some_and(|path| path.ends_with(JOURNAL_SUFFIX)))
+        .collect();
+    found.sort();
+    found
+}

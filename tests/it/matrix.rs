@@ -1,0 +1,324 @@
+//! `spark-bench matrix` over engines that behave and engines that do not: every row is accounted
+//! for, and nothing is left over.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::scripted::{ScriptedServer, Step};
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_spark-bench");
+
+/// A folder with configs, engines, prompts and results.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let prompts: String =
+            (0..200).map(|i| format!("{{\"id\": {i}, \"text\": \"prompt {i}\"}}\n")).collect();
+        fs::write(folder.path().join("p.jsonl"), prompts).unwrap();
+        fs::write(folder.path().join("engines.toml"), "").unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Adds an engine that is a shell script. `$PORT` is its port.
+    fn engine(&self, name: &str, script: &str, deadline: &str, more: &str) {
+        let script = script.replace("$PORT", "{port}").replace("$BENCH", BENCH);
+        let entry = format!(
+            "[engine.{name}]\nversion = [\"sh\", \"-c\", \"echo {name} 1\"]\n\
+             start = [\"sh\", \"-c\", '''{script}''']\n\
+             ready = {{ url = \"http://127.0.0.1:{{port}}/health\", deadline = \"{deadline}\" }}\n\
+             stop = {{ signal = \"TERM\", grace = \"300ms\" }}\n\
+             skip_exit_codes = {{ \"3\" = \"does not fit in memory\" }}\n{more}\n"
+        );
+        let path = self.path("engines.toml");
+        let text = fs::read_to_string(&path).unwrap_or_default() + &entry;
+        fs::write(path, text).unwrap();
+    }
+
+    /// Adds a target that uses the engine of the same name.
+    fn config(&self, name: &str, base_url: &str, workload: &str) -> PathBuf {
+        let prompts = self.path("p.jsonl");
+        let text = format!(
+            "[target]\nname = \"{name}\"\nchange = \"\"\nprecision = \"none\"\nmodel = \"m\"\n\
+             base_url = \"{base_url}\"\n[engine]\nuse = \"{name}\"\n[workload]\n\
+             prompts = [{prompts:?}]\nwarmup = 1\nmax_tokens = 4\nignore_eos = true\n{workload}\n"
+        );
+        let path = self.path(&format!("{name}.toml"));
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn target(&self, name: &str, script: &str, deadline: &str) -> PathBuf {
+        self.engine(name, script, deadline, "");
+        self.config(name, ANY_PORT, SHORT)
+    }
+
+    fn matrix(&self, configs: &[PathBuf], flags: &[&str]) -> Command {
+        let mut command = Command::new(BENCH);
+        command.arg("matrix").args(configs).args(flags);
+        command.arg("--out").arg(self.path("results")).arg("--no-self-test");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn results(&self) -> Vec<Value> {
+        let mut files: Vec<PathBuf> = fs::read_dir(self.path("results"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ext| ext == "json"))
+            .collect();
+        files.sort();
+        files.iter().map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap()).collect()
+    }
+
+    /// Processes whose command line names this folder or that were started from it.
+    fn left_over(&self) -> Vec<String> {
+        let marker = self.folder.path().to_str().unwrap().to_owned();
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries
+            .filter_map(|entry| {
+                let words = fs::read(entry.path().join("cmdline")).ok()?;
+                let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+                let both = String::from_utf8_lossy(&[words, environment].concat()).into_owned();
+                both.contains(&marker).then_some(both)
+            })
+            .collect()
+    }
+}
+
+const ANY_PORT: &str = "http://127.0.0.1:{port}/v1";
+const SHORT: &str = "concurrency = [1, 2]\nrequests = 4";
+const GOOD: &str = "exec $BENCH null-engine --port $PORT --model m --ttft-ms 2 --gap-ms 1";
+
+fn reason(file: &Value, kind: &str) -> String {
+    file[kind]["reason"].as_str().unwrap_or_else(|| panic!("no {kind}: {file:.300}")).to_owned()
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}\n{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[test]
+fn a_good_engine_is_measured_and_stopped() {
+    let bench = Bench::new();
+    let config = bench.target("good", GOOD, "60s");
+    let output = bench.matrix(&[config], &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    assert_eq!(files.len(), 1);
+    let levels = files[0]["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2);
+    assert_eq!(levels[0]["summary"]["n_ok"], 4);
+    assert_eq!(levels[1]["requests"][1]["n_out"], 4);
+    let server = &files[0]["meta"]["server"];
+    assert_eq!(server["version"], "good 1");
+    assert!(server["stopped"].as_str().unwrap().contains("SIGTERM"), "{server}");
+    assert!(files[0]["meta"]["host"]["kernel"].is_string());
+    let said = text(&output);
+    assert!(said.contains("SCOREBOARD rows:") && said.contains("good"), "{said}");
+    let names = fs::read_dir(bench.path("results")).unwrap();
+    assert_eq!(names.count(), 1, "the journal is gone once the results stand");
+}
+
+#[test]
+fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
+    let bench = Bench::new();
+    let marker = bench.folder.path().display().to_string();
+    let mark = |script: &str| format!("MARK={marker}; export MARK; {script}");
+    let other_model = GOOD.replace("--model m", "--model other");
+    let stubborn = format!("trap '' TERM; $({GOOD})").replace("exec ", "");
+    let cases = [
+        ("dies", mark("echo no weights >&2; exit 7"), "60s", "failed", "exited"),
+        ("too-big", mark("exit 3"), "60s", "skipped", "cannot_run"),
+        ("never-ready", mark("sleep 1000"), "300ms", "failed", "not_ready"),
+        ("floods", mark("yes"), "300ms", "failed", "not_ready"),
+        ("other-model", mark(&other_model), "60s", "failed", "wrong_model"),
+        (
+            "grandchild",
+            mark(&format!("({}) & exit 5", GOOD.replace("exec ", ""))),
+            "60s",
+            "failed",
+            "exited",
+        ),
+    ];
+    let mut configs = Vec::new();
+    for (name, script, deadline, ..) in &cases {
+        let check =
+            "model_check = { url = \"http://127.0.0.1:{port}/v1/models\", id = \"data.0.id\" }";
+        bench.engine(name, script, deadline, check);
+        configs.push(bench.config(name, ANY_PORT, SHORT));
+    }
+    bench.engine("stubborn", &mark(&stubborn), "60s", "");
+    configs.push(bench.config("stubborn", ANY_PORT, SHORT));
+    configs.push(bench.target("good", &mark(GOOD), "60s"));
+
+    // An engine that is not there.
+    let engines = fs::read_to_string(bench.path("engines.toml")).unwrap();
+    let missing = engines.split("[engine.good]").nth(1).unwrap();
+    let missing = format!("\n[engine.missing]{}", missing.replace("\"sh\"", "\"no-such-program\""));
+    fs::write(bench.path("engines.toml"), engines + &missing).unwrap();
+    configs.push(bench.config("missing", ANY_PORT, SHORT));
+
+    let output = bench.matrix(&configs, &[]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let files = bench.results();
+    assert_eq!(files.len(), configs.len(), "{said}");
+    let by_name = |name: &str| files.iter().find(|file| file["meta"]["target"] == name).unwrap();
+    for (name, _, _, kind, expected) in &cases {
+        assert_eq!(reason(by_name(name), kind), *expected, "{name}");
+    }
+    assert_eq!(reason(by_name("missing"), "skipped"), "no_program");
+    assert_eq!(by_name("dies")["engine_log_tail"][0], "no weights");
+    assert!(by_name("dies")["failed"]["text"].as_str().unwrap().contains("exit code 7"));
+    for name in ["good", "stubborn"] {
+        assert_eq!(by_name(name)["levels"].as_array().unwrap().len(), 2, "{name}");
+    }
+    let stopped = by_name("stubborn")["meta"]["server"]["stopped"].as_str().unwrap();
+    assert!(stopped.contains("killed"), "{stopped}");
+    assert_eq!(bench.left_over(), Vec::<String>::new());
+}
+
+#[test]
+fn somebody_elses_server_is_not_measured() {
+    let bench = Bench::new();
+    // Its port is taken before.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("http://{}/v1", listener.local_addr().unwrap());
+    bench.engine("taken", GOOD, "60s", "");
+    let taken = bench.config("taken", &taken, SHORT);
+    // Our server never listens, and somebody else answers where readiness is asked for.
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok".to_vec();
+    let foreign = ScriptedServer::start(vec![vec![Step::Send(answer), Step::Close]]);
+    bench.engine("foreign", "sleep 1000", "60s", "");
+    let engines = fs::read_to_string(bench.path("engines.toml")).unwrap();
+    let (first, second) = engines.split_at(engines.find("[engine.foreign]").unwrap());
+    let second = second.replace("127.0.0.1:{port}/health", &format!("{}/health", foreign.address));
+    fs::write(bench.path("engines.toml"), format!("{first}{second}")).unwrap();
+    let foreign = bench.config("foreign", ANY_PORT, SHORT);
+
+    let output = bench.matrix(&[taken, foreign], &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let reasons: Vec<String> = bench.results().iter().map(|file| reason(file, "failed")).collect();
+    assert!(reasons.contains(&"port_in_use".to_owned()), "{reasons:?}");
+    assert!(reasons.contains(&"foreign_server".to_owned()), "{reasons:?}");
+}
+
+#[test]
+fn a_setting_that_is_ignored_makes_the_levels_invalid() {
+    let bench = Bench::new();
+    let body = r#"{"n_ctx": 512}"#;
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let props = ScriptedServer::start(vec![vec![Step::Send(answer.into_bytes()), Step::Close]]);
+    let more = format!(
+        "props = {{ url = \"http://{}/props\", equals = {{ \"n_ctx\" = \"-c\" }} }}",
+        props.address
+    );
+    bench.engine("ignores", GOOD, "60s", &more);
+    let config = bench.config("ignores", ANY_PORT, SHORT);
+    let asked = fs::read_to_string(&config)
+        .unwrap()
+        .replace("use = \"ignores\"\n", "use = \"ignores\"\nargs = [\"-c\", \"4096\"]\n");
+    fs::write(&config, asked).unwrap();
+    let output = bench.matrix(&[config], &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    let file = &bench.results()[0];
+    assert_eq!(file["meta"]["server"]["applied_settings"]["n_ctx"], 512);
+    let flags = file["levels"][0]["flags"].to_string();
+    assert!(flags.contains("settings_not_applied") && flags.contains("4096"), "{flags}");
+    assert_eq!(file["levels"][0]["verdict"], "invalid");
+}
+
+#[test]
+fn a_bad_config_is_named_with_its_line_and_the_others_run() {
+    let bench = Bench::new();
+    let good = bench.target("good", GOOD, "60s");
+    let bad = bench.path("bad.toml");
+    fs::write(&bad, "[target]\nnmae = \"x\"\n").unwrap();
+    let output = bench.matrix(&[bad, good], &[]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("bad.toml:2: unknown key \"nmae\"; did you mean \"name\"?"), "{said}");
+    assert_eq!(bench.results().len(), 1);
+}
+
+/// Waits until the journal in the results folder holds so many lines.
+fn wait_for_journal(folder: &Path, lines: usize) {
+    let journal_lines = || {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let journal = entries
+            .map(|entry| entry.path())
+            .find(|path| path.to_str().is_some_and(|path| path.ends_with(".journal.jsonl")))?;
+        Some(fs::read_to_string(journal).ok()?.lines().count())
+    };
+    while journal_lines().unwrap_or(0) < lines {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
+    let bench = Bench::new();
+    let marker = bench.folder.path().display().to_string();
+    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
+    // The second level is long enough to be killed in.
+    let work = "concurrency = [1, 2]\nrequests = { default = 4, \"2\" = 150 }";
+    let config = bench.config("good", ANY_PORT, work);
+    let mut harness = bench.matrix(std::slice::from_ref(&config), &[]).spawn().unwrap();
+    // Head, level, warm-up and four requests, level's end, level, warm-up, a request.
+    wait_for_journal(&bench.path("results"), 11);
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    while bench.left_over().iter().any(|words| words.contains("null-engine")) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
+    let output = bench.matrix(std::slice::from_ref(&config), &["--resume"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    assert_eq!(files.len(), 2, "what was interrupted, and the whole");
+    let (interrupted, whole): (Vec<&Value>, Vec<&Value>) =
+        files.iter().partition(|file| file["interrupted"] == true);
+    assert_eq!((interrupted.len(), whole.len()), (1, 1));
+    let level = |file: &Value, index: usize| file["levels"][index].clone();
+    assert_eq!(level(interrupted[0], 0)["requests"], level(whole[0], 0)["requests"]);
+    assert!(!level(interrupted[0], 1)["requests"].as_array().unwrap().is_empty());
+    assert_eq!(level(whole[0], 1)["summary"]["n_ok"], 150);
+
+    let again = bench.matrix(&[config], &["--resume"]).output().unwrap();
+    assert!(text(&again).contains("measured already"), "{}", text(&again));
+    assert_eq!(bench.results().len(), 2);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let bench = Bench::new();
+    let marker = bench.folder.path().display().to_string();
+    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
+    let config = bench.config("good", ANY_PORT, "concurrency = [1]\nrequests = 190");
+    let harness = bench.matrix(&[config], &[]).spawn().unwrap();
+    wait_for_journal(&bench.path("results"), 5);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(harness.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = harness.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let file = &bench.results()[0];
+    assert_eq!(file["interrupted"], true);
+    assert!(file["levels"][0]["summary"]["n_ok"].as_u64().unwrap() >= 1);
+    assert_eq!(bench.left_over(), Vec::<String>::new());
+}
