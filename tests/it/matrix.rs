@@ -150,7 +150,8 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
             mark(&format!("({}) & exit 5", GOOD.replace("exec ", ""))),
             "60s",
             "failed",
-            "exited",
+            // Whether it was ready before its own process was gone is a race.
+            "exited|server_died",
         ),
     ];
     let mut configs = Vec::new();
@@ -178,7 +179,8 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
     assert_eq!(files.len(), configs.len(), "{said}");
     let by_name = |name: &str| files.iter().find(|file| file["meta"]["target"] == name).unwrap();
     for (name, _, _, kind, expected) in &cases {
-        assert_eq!(reason(by_name(name), kind), *expected, "{name}");
+        let reason = reason(by_name(name), kind);
+        assert!(expected.split('|').any(|expected| reason == expected), "{name}: {reason}");
     }
     assert_eq!(reason(by_name("missing"), "skipped"), "no_program");
     assert_eq!(by_name("dies")["engine_log_tail"][0], "no weights");
