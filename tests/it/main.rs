@@ -10,9 +10,9 @@ mod inference;
 mod inference_llama;
 mod level;
 mod load;
-mod odd_streams;
 #[cfg(target_os = "linux")]
 mod matrix;
+mod odd_streams;
 mod prompts;
 mod report;
 mod results_schema;
