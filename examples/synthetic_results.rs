@@ -22,7 +22,6 @@ fn main() {
             .iter()
             .map(|level| (level.summary.concurrency, synthetic::series_csv(level)))
             .collect();
-        let tables: Vec<(u32, &str)> = tables.iter().map(|(c, text)| (*c, text.as_str())).collect();
         if file.meta.host.as_ref().is_some_and(|host| !host.gpus.is_empty()) {
             series::write_beside(&path, &tables).unwrap();
         }

@@ -46,6 +46,11 @@ pub enum Command {
     VerifyTokens(cmd::verify_tokens::Args),
     /// Write one HTML page with tables, plots and the explorer.
     Report(cmd::report::Args),
+    /// Show one of four ways to be wrong about a server, on small servers of ours.
+    Drill(cmd::drill::Args),
+    /// The servers of the drills; the harness starts itself with it.
+    #[command(hide = true)]
+    DrillServer(cmd::drill::ServerArgs),
     /// Print the JSON Schema of a config, for editors.
     Schema(cmd::schema::Args),
     /// Say what this machine has, what a benchmark will lack, and how to get it.
@@ -83,6 +88,8 @@ impl Command {
             Self::Cost(args) => cmd::cost::run(&args),
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),
             Self::Report(args) => cmd::report::run(&args),
+            Self::Drill(args) => cmd::drill::run(&args),
+            Self::DrillServer(args) => cmd::drill::run_server(&args),
             Self::Schema(args) => cmd::schema::run(&args),
             Self::Doctor(args) => cmd::doctor::run(args),
             Self::Watch(args) => cmd::watch::run(&args),

@@ -11,6 +11,7 @@ pub mod config;
 pub mod cuda_driver;
 pub mod digest;
 pub mod doctor;
+pub mod drill;
 pub mod engine;
 pub mod http;
 pub mod limits;

@@ -30,7 +30,7 @@ pub fn path_beside(results: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_beside(results: &Path, levels: &[(u32, &str)]) -> Result<PathBuf, StoreError> {
+pub fn write_beside(results: &Path, levels: &[(u32, String)]) -> Result<PathBuf, StoreError> {
     let mut text = String::new();
     for (concurrency, table) in levels {
         let mut lines = table.lines();
@@ -81,7 +81,11 @@ mod tests {
     fn what_levels_wrote_comes_back_by_level_and_column() {
         let dir = tempfile::tempdir().unwrap();
         let one = "t_s,source,gpus.0.power_w,host.load_1m\r\n0.5,gpu,41.5,\r\n0.6,host,,2\r\n";
-        let path = write_beside(&dir.path().join("run.json"), &[(1, one), (16, one)]).unwrap();
+        let path = write_beside(
+            &dir.path().join("run.json"),
+            &[(1, one.to_owned()), (16, one.to_owned())],
+        )
+        .unwrap();
         assert!(path.ends_with("run.series.csv"));
         let levels = parse(&std::fs::read_to_string(path).unwrap());
         assert_eq!(levels.keys().copied().collect::<Vec<_>>(), [1, 16]);

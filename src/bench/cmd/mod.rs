@@ -10,6 +10,7 @@ pub mod cost;
 pub mod crossover;
 pub mod csv;
 pub mod doctor;
+pub mod drill;
 pub mod matrix;
 pub mod measuring;
 pub mod null_engine;

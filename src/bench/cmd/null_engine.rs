@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 /// Connections that may wait to be accepted: thousands are opened at once.
 const BACKLOG: u32 = 4096;
 
-async fn stdin_closed() {
+pub(super) async fn stdin_closed() {
     let (closed, seen) = tokio::sync::oneshot::channel::<()>();
     // A thread that the process does not wait for: its read has no end of its own.
     std::thread::spawn(move || {

@@ -122,7 +122,11 @@ impl Frames {
 }
 
 /// Answers with JSON.
-pub(super) async fn json(stream: &mut TcpStream, status: u16, body: &str) -> io::Result<()> {
+pub(in crate::bench) async fn json(
+    stream: &mut TcpStream,
+    status: u16,
+    body: &str,
+) -> io::Result<()> {
     let answer = format!(
         "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()

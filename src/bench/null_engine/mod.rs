@@ -4,8 +4,8 @@
 //! text: a client on the same host knows exactly how late it saw the event. It answers `/health`
 //! and `/v1/models` too, so that it is an engine like any other for the matrix.
 
-mod answer;
-mod request;
+pub(super) mod answer;
+pub(super) mod request;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,14 +11,14 @@ const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) body: Vec<u8>,
+pub(in crate::bench) struct Request {
+    pub(in crate::bench) method: String,
+    pub(in crate::bench) path: String,
+    pub(in crate::bench) body: Vec<u8>,
 }
 
 /// The next request; `held` keeps what was read beyond it. `None` once the client has gone.
-pub(super) async fn read_request(
+pub(in crate::bench) async fn read_request(
     stream: &mut TcpStream,
     held: &mut Vec<u8>,
 ) -> io::Result<Option<Request>> {
