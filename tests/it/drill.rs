@@ -1,0 +1,15 @@
+//! A drill from the outside: the real program, its servers, its table.
+
+use std::process::Command;
+
+#[test]
+fn counting_events_is_off_where_events_are_words_and_only_there() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(["drill", "events"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    // 160 tokens in 160 events, and in 100: (100 − 1) ÷ (160 − 1) is 37.7 % too little.
+    assert!(line("an event a token").contains("0.0 %"), "{text}");
+    assert!(line("an event a word").contains("-37.7 %"), "{text}");
+}
