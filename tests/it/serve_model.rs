@@ -182,7 +182,8 @@ fn no_mistake_ends_the_real_thing() {
     let Some((mut binary, address)) = Binary::serve(&["--ctx", "512"]) else { return };
     for case in all_mistakes() {
         let reply = client::post(address, case.path, &case.body);
-        assert!((400..500).contains(&reply.status), "{}: {reply:?}", case.body);
+        // Ids that the scripted model lacks are tokens of this one, so some are no mistakes here.
+        assert!(reply.status < 500, "{}: {reply:?}", case.body);
         assert_eq!(client::get(address, "/health").status, 200, "{}", case.body);
     }
     for content in [
