@@ -69,10 +69,10 @@ fn streamed_or_not_the_text_is_the_same() {
     for (content, fields) in [
         (story, r#""max_tokens": 1"#),
         (story, r#""max_tokens": 2"#),
-        (story, r#""max_tokens": 40"#),
+        (story, r#""max_tokens": 20"#),
         (story, r#""max_tokens": 60, "stop": ".""#),
-        (story, r#""max_tokens": 60, "stop": [" cat", "the"]"#),
-        (story, r#""max_tokens": 60, "stop": ["never to be seen", ". "]"#),
+        (story, r#""max_tokens": 30, "stop": [" cat", "the"]"#),
+        (story, r#""max_tokens": 30, "stop": ["never to be seen", ". "]"#),
         (story, r#""max_tokens": 60, "stop": "Once upon a time, in a""#),
         (story, r#""max_tokens": 30, "stop": "O""#),
         (story, r#""max_tokens": 30, "logit_bias": {"30": -100}"#),
@@ -88,8 +88,6 @@ fn streamed_or_not_the_text_is_the_same() {
         let whole = text_of(&chat(address, content, &format!(", {fields}")));
         let reply = chat(address, content, &format!(r#", {fields}, "stream": true"#));
         assert_eq!(streamed_text_of(&reply), whole, "{content} {fields}");
-        let again = text_of(&chat(address, content, &format!(", {fields}")));
-        assert_eq!(again, whole, "the same every time: {content} {fields}");
     }
 }
 
