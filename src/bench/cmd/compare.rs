@@ -187,6 +187,13 @@ impl Row {
 /// What is not the same in both runs, so that a change may be its doing.
 fn differences(a: &Meta, b: &Meta) -> Vec<String> {
     let host = |meta: &Meta| meta.host.as_ref().and_then(|host| host.hostname_hash.clone());
+    // What the same machine may have had set otherwise.
+    let driver = |meta: &Meta| meta.host.as_ref().and_then(|host| host.driver.clone());
+    let governor = |meta: &Meta| meta.host.as_ref().and_then(|host| host.governor.clone());
+    let supply = |meta: &Meta| meta.host.as_ref().and_then(|host| host.power_supply.clone());
+    let power_limits = |meta: &Meta| -> Vec<Option<f64>> {
+        meta.host.iter().flat_map(|host| &host.gpus).map(|gpu| gpu.power_limit_w).collect()
+    };
     let version = |meta: &Meta| meta.server.as_ref().and_then(|server| server.version.clone());
     let command = |meta: &Meta| meta.server.as_ref().map(|server| server.command.join(" "));
     let pairs = [
@@ -204,6 +211,10 @@ fn differences(a: &Meta, b: &Meta) -> Vec<String> {
         ("server version", json!(version(a)), json!(version(b))),
         ("server command", json!(command(a)), json!(command(b))),
         ("host", json!(host(a)), json!(host(b))),
+        ("GPU driver", json!(driver(a)), json!(driver(b))),
+        ("GPU power limits, W", json!(power_limits(a)), json!(power_limits(b))),
+        ("CPU governor", json!(governor(a)), json!(governor(b))),
+        ("power supply", json!(supply(a)), json!(supply(b))),
     ];
     let differing = pairs.into_iter().filter(|(_, a, b)| a != b);
     differing.map(|(what, a, b)| format!("{what}: {a} → {b}")).collect()
@@ -275,5 +286,22 @@ mod tests {
         assert!(!row(LessIsBetter, 1.5, NotSignificant).is_worse_by(0.05));
         assert!(row(MoreIsBetter, 0.9, Lower).is_worse_by(0.05));
         assert!(!row(MoreIsBetter, 1.9, Higher).is_worse_by(0.05));
+    }
+
+    #[test]
+    fn another_driver_or_power_limit_is_named() {
+        use crate::results::record::{Host, HostGpu};
+        let meta = |driver: &str, limit| Meta {
+            host: Some(Host {
+                driver: Some(driver.to_owned()),
+                gpus: vec![HostGpu { power_limit_w: Some(limit), ..HostGpu::default() }],
+                ..Host::default()
+            }),
+            ..Meta::default()
+        };
+        let found = differences(&meta("580.95", 300.0), &meta("590.10", 250.0));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("580.95") && found[1].contains("250.0"), "{found:?}");
+        assert_eq!(differences(&meta("1", 1.0), &meta("1", 1.0)), Vec::<String>::new());
     }
 }

@@ -95,8 +95,7 @@ fn configs(report: &Report) -> Vec<Lacking> {
     }
     for engine in &report.engines {
         if let Some(why) = &engine.reason {
-            let cure =
-                "docs/engines.md says how it gets on a machine; without it its rows are skipped";
+            let cure = "scripts/engines has the set-ups; without it its rows are skipped";
             all.push(lacking(format!("engine {}: {why}", engine.name), cure));
         }
     }
