@@ -2,11 +2,13 @@
 //! down, files, tables.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::measuring::{Common, Session};
 use super::plan as precision;
 use super::{BadInput, answer};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
+use crate::bench::progress::round;
 use crate::bench::runner::{Earlier, Outcome, Work, run_target};
 use crate::exit_codes;
 
@@ -86,7 +88,9 @@ async fn run_plan(session: &Session, plan: Plan) -> anyhow::Result<u8> {
     harness.progress.say(&format!("{levels} levels, {requests} requests"));
     let mut outcomes: Vec<Outcome> = Vec::new();
     'all: for target in &plan.targets {
+        let started = Instant::now();
         for repeat in 1..=target.config.workload.repeats.get() {
+            wait_for_turn(session, target, started, repeat).await;
             if harness.cancel.is_cancelled() {
                 break 'all;
             }
@@ -102,6 +106,22 @@ async fn run_plan(session: &Session, plan: Plan) -> anyhow::Result<u8> {
     let bad = plan.bad.iter().map(|_| exit_codes::USAGE);
     let interrupted = harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
     Ok(exit_codes::worst(bad.chain(interrupted).chain([code])))
+}
+
+/// Waits until a repeat may begin: its config's spacing after the start of the one before.
+async fn wait_for_turn(session: &Session, target: &PlannedTarget, started: Instant, repeat: u32) {
+    let Some(spacing) = target.config.workload.spacing.0 else { return };
+    let begin = started + spacing * (repeat - 1);
+    let left = begin.saturating_duration_since(Instant::now());
+    let progress = &session.harness.progress;
+    if !left.is_zero() {
+        let name = &target.config.target.name;
+        progress.say(&format!("{name}: repeat {repeat} begins in {}", round(left)));
+    }
+    tokio::select! {
+        () = tokio::time::sleep(left) => {}
+        () = session.harness.cancel.cancelled() => {}
+    }
 }
 
 /// What would run, a line each.

@@ -150,6 +150,10 @@ impl Config {
                 return Err((vec!["target", "key_env"], text.into()));
             }
         }
+        if work.http2 {
+            let text = "http2 is not built yet: every run speaks HTTP/1.1";
+            return Err((vec!["workload", "http2"], text.into()));
+        }
         if work.prompts.is_empty() {
             return Err((vec!["workload", "prompts"], "prompts names no file".into()));
         }
