@@ -13,6 +13,7 @@ mod level;
 mod load;
 #[cfg(target_os = "linux")]
 mod matrix;
+mod odd_endings;
 mod odd_streams;
 mod prompts;
 mod report;

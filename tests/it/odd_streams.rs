@@ -1,22 +1,19 @@
-//! Streams as servers really send them, and every way to fail: each with its exact record.
+//! Streams as servers really send them, each with its exact record.
 //!
 //! A record is told in one line: outcome, output tokens and where they are from (`u`sage,
 //! `e`stimated, `?`), events with text, finish reason, text; then what is out of the ordinary.
 
-use std::time::Duration;
-
 use spark::bench::client::{BodyTemplate, Endpoint, Keep};
-use spark::bench::load::LevelSpec;
 use spark::measure::trace::{Outcome, RequestTrace, TokenSource};
 
-use crate::level::{one_of, run};
+use crate::level::one_of;
 use crate::support::scripted::{
     LAST_CHUNK, STREAM_HEAD, ScriptedServer, Step, chunk, finish_event, text_event, usage_event,
 };
 
-const DONE: &str = "data: [DONE]\n\n";
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
 
-fn told(trace: &RequestTrace) -> String {
+pub(crate) fn told(trace: &RequestTrace) -> String {
     let outcome = match &trace.outcome {
         Outcome::Ok => "ok".to_owned(),
         Outcome::Failed(class, _) => class.to_string(),
@@ -49,22 +46,22 @@ fn told(trace: &RequestTrace) -> String {
 }
 
 /// A chunked answer with this event stream as its body, sent in one piece.
-fn sse(body: &str) -> Vec<Step> {
+pub(crate) fn sse(body: &str) -> Vec<Step> {
     vec![Step::Send(format!("{STREAM_HEAD}{}{LAST_CHUNK}", chunk(body)).into_bytes())]
 }
 
-fn raw(answer: &str) -> Vec<Step> {
+pub(crate) fn raw(answer: &str) -> Vec<Step> {
     vec![Step::Send(answer.as_bytes().to_vec()), Step::Close]
 }
 
-fn answer(script: Vec<Step>) -> RequestTrace {
+pub(crate) fn answer(script: Vec<Step>) -> RequestTrace {
     let server = ScriptedServer::start(vec![script]);
     let mut endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
     endpoint.keep = Keep::Text;
     one_of(&endpoint)
 }
 
-fn check(cases: &[(&str, Vec<Step>, &str)]) {
+pub(crate) fn check(cases: &[(&str, Vec<Step>, &str)]) {
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|(name, script, expected)| {
@@ -78,16 +75,16 @@ fn check(cases: &[(&str, Vec<Step>, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn good(body: &str) -> String {
+pub(crate) fn good(body: &str) -> String {
     format!("{body}{}{}{DONE}", finish_event("stop"), usage_event(5, 2))
 }
 
-fn two() -> String {
+pub(crate) fn two() -> String {
     format!("{}{}", text_event("a"), text_event("b"))
 }
 
 /// `data: JSON`, as an event.
-fn event(json: &str) -> String {
+pub(crate) fn event(json: &str) -> String {
     format!("data: {json}\n\n")
 }
 
@@ -166,6 +163,7 @@ fn framing_of_every_kind_gives_the_same_record() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn text_tokens_and_usage_are_found_where_servers_put_them() {
     let fin = finish_event("stop");
     let usage = |n: u64| format!("\"usage\":{{\"prompt_tokens\":5,\"completion_tokens\":{n}}}");
@@ -310,277 +308,4 @@ fn text_tokens_and_usage_are_found_where_servers_put_them() {
             "ok 2u 1 stop ab prompt=5",
         ),
     ]);
-}
-
-#[test]
-fn every_failure_has_its_class_and_keeps_what_came_before() {
-    let fin = finish_event("stop");
-    let head = |text: &str| format!("{STREAM_HEAD}{}", chunk(text));
-    let status = |line: &str, body: &str| {
-        raw(&format!("HTTP/1.1 {line}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
-    };
-    let json = |body: &str| {
-        raw(&format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ))
-    };
-    let error_after_text = |error: &str| sse(&format!("{}{error}{fin}{DONE}", text_event("a")));
-    let pause = || Step::Pause(Duration::from_millis(30));
-    let send = |text: String| Step::Send(text.into_bytes());
-    let failed = "error_event 1e 1 - a";
-    check(&[
-        ("error object", error_after_text("data: {\"error\":{\"message\":\"full\"}}\n\n"), failed),
-        ("error text", error_after_text("data: {\"error\":\"full\"}\n\n"), failed),
-        ("error event name", error_after_text("event: error\ndata: full\n\n"), failed),
-        ("error field", error_after_text("error: {\"code\":500,\"message\":\"full\"}\n\n"), failed),
-        (
-            "error in the place of a chunk",
-            error_after_text("data: {\"object\":\"error\",\"message\":\"full\"}\n\n"),
-            failed,
-        ),
-        ("bare error line", error_after_text("{\"error\":{\"message\":\"full\"}}\n"), failed),
-        ("detail", error_after_text("data: {\"detail\":\"full\"}\n\n"), failed),
-        (
-            "finish reason error",
-            sse(&format!("{}{}{DONE}", text_event("a"), finish_event("error"))),
-            "error_event 1e 1 error a",
-        ),
-        (
-            "error in a choice",
-            error_after_text("data: {\"choices\":[{\"error\":{\"message\":\"full\"}}]}\n\n"),
-            failed,
-        ),
-        (
-            "error at once",
-            sse("data: {\"error\":\"full\"}\n\ndata: [DONE]\n\n"),
-            "error_event -? 0 - -",
-        ),
-        (
-            "no error after all",
-            sse(&good(&format!("{}data: {{\"error\":null,\"choices\":[]}}\n\n", two()))),
-            "ok 2u 2 stop ab prompt=5",
-        ),
-        ("error as a JSON body", json("{\"error\":{\"message\":\"full\"}}"), "body_error -? 0 - -"),
-        (
-            "a whole answer as JSON",
-            json("{\"choices\":[{\"message\":{\"content\":\"a\"}}]}"),
-            "protocol -? 0 - -",
-        ),
-        (
-            "a page of HTML",
-            raw("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>"),
-            "protocol -? 0 - -",
-        ),
-        (
-            "nothing at all",
-            raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
-            "protocol -? 0 - -",
-        ),
-        ("empty stream", sse(""), "empty -? 0 - -"),
-        ("only [DONE]", sse(DONE), "empty -? 0 - -"),
-        (
-            "finished without text",
-            sse(&format!("{fin}{}{DONE}", usage_event(5, 0))),
-            "empty 0u 0 stop - prompt=5",
-        ),
-        ("no finish reason", sse(&format!("{}{DONE}", two())), "truncated 2e 2 - ab"),
-        ("cut between events", sse(&two()), "truncated 2e 2 - ab"),
-        (
-            "closed within a body",
-            vec![send(head(&two())), Step::Close],
-            "incomplete_body 2e 2 - ab",
-        ),
-        (
-            "closed after [DONE]",
-            vec![send(head(&good(&two()))), Step::Close],
-            "incomplete_body 2u 2 stop ab prompt=5",
-        ),
-        (
-            "closed within a head",
-            vec![send("HTTP/1.1 200 OK\r\nContent-".to_owned()), Step::Close],
-            "incomplete_body -? 0 - -",
-        ),
-        ("closed at once", vec![Step::Close], "incomplete_body -? 0 - -"),
-        (
-            "closed before its content length",
-            raw(&format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n{}",
-                two()
-            )),
-            "incomplete_body 2e 2 - ab",
-        ),
-        (
-            "reset within a body",
-            vec![send(head(&two())), pause(), Step::Reset],
-            "connection_reset 2e 2 - ab",
-        ),
-        ("reset at once", vec![Step::Reset], "connection_reset -? 0 - -"),
-        (
-            "error, then reset",
-            vec![send(head("data: {\"error\":\"full\"}\n\n")), pause(), Step::Reset],
-            "error_event -? 0 - -",
-        ),
-        ("no HTTP", raw("SSH-2.0-OpenSSH_9.6\r\n\r\n"), "protocol -? 0 - -"),
-        ("a strange chunk size", raw(&format!("{STREAM_HEAD}zz\r\nabc")), "protocol -? 0 - -"),
-        (
-            "a strange content length",
-            raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"),
-            "protocol -? 0 - -",
-        ),
-        ("an endless head", vec![Step::Flood(b"X-A: 1\r\n".repeat(1000))], "protocol -? 0 - -"),
-        (
-            "too many headers",
-            raw(&format!("HTTP/1.1 200 OK\r\n{}\r\n", "X-A: 1\r\n".repeat(300))),
-            "protocol -? 0 - -",
-        ),
-        (
-            "too long a header",
-            raw(&format!("HTTP/1.1 200 OK\r\nX-A: {}\r\n\r\n", "a".repeat(200_000))),
-            "protocol -? 0 - -",
-        ),
-        ("400", status("400 Bad Request", "{\"error\":{\"message\":\"no\"}}"), "http_400 -? 0 - -"),
-        ("429", status("429 Too Many Requests", ""), "http_429 -? 0 - -"),
-        (
-            "500 that never ends",
-            vec![
-                send("HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()),
-                Step::Flood(chunk("x").into_bytes()),
-            ],
-            "http_500 -? 0 - -",
-        ),
-        (
-            "503 cut off",
-            vec![
-                send("HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nfull".to_owned()),
-                Step::Close,
-            ],
-            "http_503 -? 0 - -",
-        ),
-        ("204", status("204 No Content", ""), "http_204 -? 0 - -"),
-        (
-            "a redirect is not followed",
-            raw(
-                "HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-            ),
-            "http_307 -? 0 - -",
-        ),
-        (
-            "an upgrade",
-            raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
-            "http_101 -? 0 - -",
-        ),
-    ]);
-}
-
-#[test]
-fn timeouts_are_decisions_and_comments_do_not_feed_them() {
-    let endpoint = |server: &ScriptedServer| {
-        let mut endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
-        endpoint.keep = Keep::Text;
-        endpoint
-    };
-    let short = Some(Duration::from_millis(150));
-    let head = |text: &str| Step::Send(format!("{STREAM_HEAD}{}", chunk(text)).into_bytes());
-    let comments = || Step::Flood(chunk(": ping\n\n").into_bytes());
-
-    let server = ScriptedServer::start(vec![vec![head(": hello\n\n"), comments()]]);
-    let mut waiting = endpoint(&server);
-    waiting.timeouts.first_token = short;
-    assert_eq!(told(&one_of(&waiting)), "first_token_timeout -? 0 - -");
-
-    let server = ScriptedServer::start(vec![vec![head(&text_event("a")), comments()]]);
-    let mut stalled = endpoint(&server);
-    stalled.timeouts.stall = short;
-    assert_eq!(told(&one_of(&stalled)), "stall_timeout 1e 1 - a");
-
-    let mut limited = endpoint(&server);
-    limited.timeouts.request = short;
-    let trace = one_of(&limited);
-    assert_eq!(told(&trace), "request_timeout 1e 1 - a");
-    assert!(trace.stamps.end >= Duration::from_millis(150));
-    assert!(trace.stamps.first_text.unwrap() < trace.stamps.end);
-}
-
-#[test]
-fn an_event_of_megabytes_is_an_event_and_an_endless_one_ends() {
-    let long = "x".repeat(3 << 20);
-    let trace = answer(sse(&good(&text_event(&long))));
-    assert!(trace.outcome.is_ok(), "{:?}", trace.outcome);
-    assert_eq!(trace.text.as_deref(), Some(&*long));
-    let endless = vec![
-        Step::Send(format!("{STREAM_HEAD}{}", chunk("data: ")).into_bytes()),
-        Step::Flood(chunk(&"x".repeat(60_000)).into_bytes()),
-    ];
-    let trace = answer(endless);
-    assert_eq!(told(&trace), "protocol -? 0 - -");
-}
-
-#[test]
-fn what_a_server_says_of_its_time_is_kept_with_its_source() {
-    let said = |extra: &str| {
-        let last = event(&format!("{{\"choices\":[],{extra}}}"));
-        answer(sse(&good(&format!("{}{last}", two())))).server.unwrap()
-    };
-    let ms = |ms: u64| Some(Duration::from_millis(ms));
-    let times = said("\"timings\":{\"queue_ms\":2,\"prompt_ms\":3,\"predicted_ms\":4}");
-    assert_eq!((times.queue, times.prefill, times.decode), (ms(2), ms(3), ms(4)));
-    assert_eq!(times.source, "timings");
-    let times = said("\"metrics\":{\"queue_time_ms\":2,\"time_to_first_token_ms\":3}");
-    assert_eq!((times.queue, times.prefill, times.source.as_str()), (ms(2), ms(3), "metrics"));
-    let times = said("\"perf_metrics\":{\"server-time-to-first-token\":\"0.000001\"}");
-    assert_eq!(times.source, "perf_metrics");
-    assert_eq!(times.prefill, Some(Duration::from_micros(1)));
-}
-
-#[test]
-fn a_refusal_tells_its_retry_after_and_no_secret() {
-    let body = "{\"error\":{\"message\":\"bad key sk-secret\"}}";
-    let script = raw(&format!(
-        "HTTP/1.1 429 Slow Down\r\nRetry-After: 0\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    let server = ScriptedServer::start(vec![script]);
-    let endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
-    let trace = one_of(&endpoint.bearer("sk-secret").unwrap());
-    assert_eq!(trace.retry_after, Some(Duration::ZERO));
-    let Outcome::Failed(_, text) = &trace.outcome else { panic!("it was refused") };
-    assert!(text.contains("bad key [redacted]"), "{text}");
-    assert!(server.requests()[0].contains("authorization: Bearer sk-secret"));
-}
-
-#[test]
-fn nobody_there_is_a_connect_failure() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let endpoint = Endpoint::new(&format!("http://{free}/v1"), BodyTemplate::new("m", 16)).unwrap();
-    assert_eq!(told(&one_of(&endpoint)), "connect -? 0 - -");
-    let nowhere = Endpoint::new("http://no-such-host.invalid/v1", BodyTemplate::new("m", 16));
-    assert_eq!(told(&one_of(&nowhere.unwrap())), "connect -? 0 - -");
-}
-
-#[test]
-fn a_connection_closed_without_a_word_is_replaced_and_counted() {
-    let whole = crate::support::scripted::good_answer(2);
-    // As some servers do: the answer is kept alive in words, and the connection closed after it.
-    let server = ScriptedServer::start(vec![vec![Step::Send(whole), Step::Close]]);
-    let endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
-    let spec = LevelSpec { warmup: 1, ..LevelSpec::closed(1, 20) };
-    let run = run(&endpoint, &spec);
-    assert!(run.traces.iter().all(|trace| trace.outcome.is_ok()));
-    assert_eq!(server.requests().len(), 21, "no request was read twice");
-    let stale = run.traces.iter().filter(|trace| trace.connection.stale).count();
-    assert_eq!(stale, 20);
-    assert!(run.traces.iter().all(|trace| !trace.connection.reused));
-}
-
-#[test]
-fn a_request_that_was_read_is_not_sent_again() {
-    let whole = crate::support::scripted::good_answer(2);
-    let server = ScriptedServer::start(vec![vec![Step::Send(whole)], vec![Step::Close]]);
-    let endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
-    let spec = LevelSpec { warmup: 1, max_attempts: 1, ..LevelSpec::closed(1, 1) };
-    let run = run(&endpoint, &spec);
-    assert_eq!(server.requests().len(), 2);
-    assert_eq!(told(&run.traces[1]), "incomplete_body -? 0 - -");
-    assert!(run.traces[1].connection.reused);
 }
