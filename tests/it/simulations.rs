@@ -124,7 +124,7 @@ fn batching_server_steady_throughput() {
     let mean_service = (0.47f64 * 0.47 / 2.0).exp();
     let truth = C as f64 * TOKENS as f64 / mean_service;
     let covered = share(100, || {
-        let mut free = vec![0.0f64; C];
+        let mut free = [0.0f64; C];
         let mut traces = Vec::new();
         for index in 0..800u32 {
             let first = (0..C).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
