@@ -79,14 +79,14 @@ install_missing() {
     command -v apt-get >/dev/null || die "these scripts can install packages with apt-get only." \
         "Install them in your system's own way, then run this again."
 
-    local as_root=()
+    local as_root=() shown=''
     if [ "$(id -u)" -ne 0 ]; then
         command -v sudo >/dev/null ||
             die "installing needs root, and there is no sudo." \
                 "As root: apt-get update && apt-get install $(packages)"
-        as_root=(sudo)
+        as_root=(sudo) shown='sudo '
     fi
-    say "To install them: ${as_root[*]} apt-get update && ${as_root[*]} apt-get install $(packages)"
+    say "To install them: ${shown}apt-get update && ${shown}apt-get install $(packages)"
     if [ -z "${ASSUME_YES:-}" ]; then
         [ -t 0 ] || die "nobody can be asked here whether that is all right." "Run it with --yes."
         local answer

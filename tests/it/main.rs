@@ -4,6 +4,7 @@
 
 mod analyses;
 mod browser;
+mod configs;
 mod drill;
 mod hardware_commands;
 mod inference;
