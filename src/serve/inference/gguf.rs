@@ -148,11 +148,14 @@ impl Header {
         }
     }
 
-    /// Where the last tensor ends: the least that the file must have, in bytes.
+    /// Where the last tensor ends: the least that the file must have, in bytes; 0 without tensors,
+    /// since the padding before the first one need not be there either.
     pub fn expected_bytes(&self) -> u64 {
-        let end = |tensor: &Tensor| tensor.offset.saturating_add(tensor.bytes.unwrap_or(0));
-        let end = self.tensors.iter().map(end).max().unwrap_or(0);
-        self.data_offset.saturating_add(end)
+        let end = |tensor: &Tensor| {
+            let start = self.data_offset.saturating_add(tensor.offset);
+            start.saturating_add(tensor.bytes.unwrap_or(0))
+        };
+        self.tensors.iter().map(end).max().unwrap_or(0)
     }
 
     /// Bytes of all tensors.
