@@ -9,7 +9,7 @@ pub fn small_model() -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    assert!(std::env::var_os("CI").is_none(), "{name} is missing: run scripts/model");
-    eprintln!("SKIPPED: {name} is missing: run scripts/model");
+    assert!(std::env::var_os("CI").is_none(), "{name} is missing: run scripts/get-model");
+    eprintln!("SKIPPED: {name} is missing: run scripts/get-model");
     None
 }
