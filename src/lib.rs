@@ -3,7 +3,7 @@
 //! Two programs share this library and meet only on a socket:
 //!
 //! - `spark-serve` ([`serve`]): one GGUF model behind an OpenAI-compatible streaming API.
-//! - `spark-bench` ([`bench`]): starts servers, drives them, and writes what it measured.
+//! - `spark-bench` ([`bench`](mod@bench)): starts servers, drives them, and writes what it measured.
 //!
 //! | room | what it is | knows |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | [`serve`] | the server | `api` |
 //! | [`measure`] | time → numbers; pure | nothing of ours |
 //! | [`analyse`] | numbers → answers; pure | `measure` |
-//! | [`bench`] | drives the world | `api`, `measure`, `analyse`, `results`, `report` |
+//! | [`bench`](mod@bench) | drives the world | `api`, `measure`, `analyse`, `results`, `report` |
 //! | [`results`] | files | `measure` |
 //! | [`report`] | what people look at: pure functions of results | `results`, `analyse`, `measure` |
 //!

@@ -46,7 +46,7 @@ pub struct RequestTrace {
     pub text: Option<String>,
     /// The model id that the answer carried.
     pub model: Option<String>,
-    /// Observations that are no failure: "no [DONE] after the finish reason", say.
+    /// Observations that are no failure: "no `[DONE]` after the finish reason", say.
     pub notes: Vec<String>,
 }
 

@@ -10,7 +10,7 @@
 //!
 //! For the flags of a level, `recording.figures(&facts)` has `gpu_facts()` and `measures_power()`;
 //! [`memory_in_use`] before a server's start and ten seconds after its stop tells what it kept
-//! ([`crate::measure::hardware::not_released`]); [`host_facts`] is `meta.host`.
+//! ([`crate::measure::hardware::not_released`]); [`host_facts()`] is `meta.host`.
 //!
 //! Nothing of it runs on the runtime's threads, and a call into a driver that hangs stalls one
 //! sampler thread and nothing else: the host goes on being sampled, and [`Sampler::stop`] waits for

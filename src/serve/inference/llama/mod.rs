@@ -1,6 +1,6 @@
 //! llama.cpp as a [`Model`](super::Model): the only place that names it.
 //!
-//! [`load`] checks the file and the memory before it loads anything, so that what is wrong is said in
+//! [`load()`] checks the file and the memory before it loads anything, so that what is wrong is said in
 //! one line; the rest drives one sequence of one context, and never trips llama.cpp's assertions,
 //! which would end the process: batches of at most one ubatch, tokens of the vocabulary only, logits
 //! only after they were asked for.
