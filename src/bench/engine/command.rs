@@ -55,6 +55,18 @@ pub fn start_command(config: &Config, spec: &EngineSpec, fill: &Placeholders) ->
     command
 }
 
+/// A command as results files show it: the folder of the harness stands as `{bin_dir}` again, since
+/// where somebody keeps this program is nobody else's business.
+pub fn shown(command: &Program, bin_dir: &Path) -> Vec<String> {
+    let bin_dir = bin_dir.to_string_lossy();
+    let words: Vec<String> = command.clone().into();
+    let hidden = |word: String| match word.strip_prefix(bin_dir.as_ref()) {
+        Some(rest) if !bin_dir.is_empty() => format!("{{bin_dir}}{rest}"),
+        _ => word,
+    };
+    words.into_iter().map(hidden).collect()
+}
+
 /// The environment of a server: what the entry lets through of ours, then the config's own.
 pub fn environment(
     config: &Config,
@@ -100,6 +112,8 @@ mod tests {
     fn placeholders_are_filled_and_other_braces_stay() {
         let fill =
             Placeholders { port: 80, model: "m".into(), bin_dir: "/b".into(), concurrency_max: 16 };
+        let command = Program { program: "/b/serve".into(), args: vec!["--port".into()] };
+        assert_eq!(shown(&command, Path::new("/b")), ["{bin_dir}/serve", "--port"]);
         let text = "{bin_dir}/x {port} {concurrency_max} {model} {\"a\": {}}";
         assert_eq!(fill.fill(text), "/b/x 80 16 m {\"a\": {}}");
     }

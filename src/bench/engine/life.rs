@@ -92,7 +92,7 @@ impl RunningServer {
         };
         let command = command::start_command(plan.config, plan.spec, &fill);
         let binary_sha256 = binary_sha256(&command, &env).await;
-        let words: Vec<String> = command.clone().into();
+        let words = command::shown(&command, bin_dir);
         let server_command = ServerCommand {
             program: command.program,
             args: command.args,
@@ -269,7 +269,7 @@ fn choose_port(config: &Config) -> Result<u16, NotMeasured> {
     }
 }
 
-/// The first line that the version command prints. No version, no measurement.
+/// What the version command prints, on one line. No version, no measurement.
 async fn version(command: &Program, env: &BTreeMap<String, String>) -> Result<String, NotMeasured> {
     let deadline = VERSION_DEADLINE.0.unwrap_or(Duration::MAX);
     let captured = capture(&command.program, &command.args, env, deadline).await;
@@ -279,8 +279,8 @@ async fn version(command: &Program, env: &BTreeMap<String, String>) -> Result<St
     })?;
     let tail: Vec<String> =
         captured.stderr.lines().map(crate::bench::process::log::printable).collect();
-    match (captured.code, captured.first_line()) {
-        (Some(0), Some(line)) => Ok(crate::bench::process::log::printable(line)),
+    match (captured.code, captured.lines()) {
+        (Some(0), Some(version)) => Ok(crate::bench::process::log::printable(&version)),
         (code, _) => {
             let how = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
             let text =

@@ -51,6 +51,16 @@ impl Captured {
         let lines = self.stdout.lines().chain(self.stderr.lines());
         lines.map(str::trim).find(|line| !line.is_empty())
     }
+
+    /// Every line with something on it, joined by "; "; stdout, or stderr where that has none.
+    pub fn lines(&self) -> Option<String> {
+        let said = |text: &str| {
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            lines.collect::<Vec<_>>().join("; ")
+        };
+        let mut texts = [&self.stdout, &self.stderr].into_iter().map(|text| said(text));
+        texts.find(|text| !text.is_empty())
+    }
 }
 
 /// Runs a command to its end, and kills its whole group at the deadline.
@@ -124,6 +134,10 @@ mod tests {
         let script = "echo; echo v1; echo no >&2; env | grep -c HOME; exit 3";
         let captured = run("sh", &["-c", script], LONG).await.unwrap();
         assert_eq!(captured.first_line(), Some("v1"));
+        let versions = Captured { stdout: "\nv1\n commit c \n".into(), ..captured };
+        assert_eq!(versions.lines().as_deref(), Some("v1; commit c"));
+        let on_stderr = Captured { stdout: " \n".into(), stderr: "v2\n".into(), ..versions };
+        assert_eq!(on_stderr.lines().as_deref(), Some("v2"));
         assert_eq!((captured.code, captured.stderr.as_str()), (Some(3), "no\n"));
         assert!(captured.stdout.ends_with("0\n"), "{captured:?}");
     }
