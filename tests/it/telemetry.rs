@@ -33,6 +33,14 @@ fn gpu_readings(sampler: &Sampler, more: usize) {
     assert!(sampler.wait_for_gpu(now + more, LONG), "the devices are not read any more");
 }
 
+/// Waits for readings of the devices with a reading of the host among them; says which was last.
+fn readings_of_both(sampler: &Sampler, more: usize) -> usize {
+    gpu_readings(sampler, 1);
+    assert!(sampler.wait_for_next_host_reading(LONG), "the host is not read any more");
+    gpu_readings(sampler, more);
+    sampler.snapshot().samples().gpu_rows.len() - 1
+}
+
 /// The window from one reading of device 0 to another, as instants.
 fn between(recording: &Recording, from: usize, to: usize) -> (Instant, Instant) {
     let readings = &recording.samples().gpus[0].readings;
@@ -75,8 +83,7 @@ fn a_discrete_gpu_tells_everything_and_idle_is_in_no_figure() {
     stub.set(BUSY);
     gpu_readings(&sampler, 1);
     let from = sampler.snapshot().samples().gpu_rows.len() - 1;
-    gpu_readings(&sampler, 10);
-    let to = sampler.snapshot().samples().gpu_rows.len() - 1;
+    let to = readings_of_both(&sampler, 10);
     stub.set(IDLE);
     gpu_readings(&sampler, 3);
     let recording = sampler.stop();
@@ -121,9 +128,10 @@ fn gb10_has_no_memory_figure_and_says_where_memory_is_from() {
     );
     let stub = NvmlStub::new(&state);
     let sampler = sampler(&stub);
-    gpu_readings(&sampler, 5);
+    gpu_readings(&sampler, 1);
+    let last = readings_of_both(&sampler, 3);
     let recording = sampler.stop();
-    let hardware = hardware(&recording, 1, 5);
+    let hardware = hardware(&recording, 1, last);
     let gpu = &hardware.gpus[0];
 
     assert_eq!((gpu.memory_used_bytes_max, gpu.memory_total_bytes), (None, None));

@@ -134,7 +134,7 @@ mod tests {
         let script = "echo; echo v1; echo no >&2; env | grep -c HOME; exit 3";
         let captured = run("sh", &["-c", script], LONG).await.unwrap();
         assert_eq!(captured.first_line(), Some("v1"));
-        let versions = Captured { stdout: "\nv1\n commit c \n".into(), ..captured };
+        let versions = Captured { stdout: "\nv1\n commit c \n".into(), ..captured.clone() };
         assert_eq!(versions.lines().as_deref(), Some("v1; commit c"));
         let on_stderr = Captured { stdout: " \n".into(), stderr: "v2\n".into(), ..versions };
         assert_eq!(on_stderr.lines().as_deref(), Some("v2"));
