@@ -62,20 +62,45 @@ impl Http {
     /// # Errors
     /// If there is no whole answer in time; a status other than 200 is no error.
     pub async fn get(&self, url: &str, deadline: Duration) -> Result<Reply, HttpError> {
-        let failed =
-            |error: reqwest::Error| HttpError { url: url.to_owned(), reason: innermost(&error) };
-        let mut response = self.client.get(url).timeout(deadline).send().await.map_err(failed)?;
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(failed)? {
-            let room = BODY_BYTES_MAX - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if body.len() == BODY_BYTES_MAX {
-                break;
-            }
-        }
-        let body = String::from_utf8_lossy(&body).into_owned();
-        Ok(Reply { status: response.status().as_u16(), body })
+        read_reply(url, self.client.get(url).timeout(deadline)).await
     }
+
+    /// Sends JSON, with a bearer's key where there is one.
+    ///
+    /// # Errors
+    /// If there is no whole answer in time; a status other than 200 is no error.
+    pub async fn post_json(
+        &self,
+        url: &str,
+        body: &serde_json::Value,
+        key: Option<&str>,
+        deadline: Duration,
+    ) -> Result<Reply, HttpError> {
+        let request = self.client.post(url).timeout(deadline);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let request = match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        read_reply(url, request).await
+    }
+}
+
+/// Sends a request and reads its answer, up to a bound.
+async fn read_reply(url: &str, request: reqwest::RequestBuilder) -> Result<Reply, HttpError> {
+    let failed =
+        |error: reqwest::Error| HttpError { url: url.to_owned(), reason: innermost(&error) };
+    let mut response = request.send().await.map_err(failed)?;
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        let room = BODY_BYTES_MAX - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if body.len() == BODY_BYTES_MAX {
+            break;
+        }
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Ok(Reply { status: response.status().as_u16(), body })
 }
 
 /// The last cause of an error: "Connection refused", where the outer ones say only "error sending".

@@ -13,6 +13,7 @@ pub mod digest;
 pub mod doctor;
 pub mod drill;
 pub mod engine;
+pub mod exact_prompts;
 pub mod http;
 pub mod limits;
 pub mod load;

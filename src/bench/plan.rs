@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::config::engines::{ENGINES_FILE_NAME, engines_path};
-use super::config::{Config, ConfigError, EngineSpec, EnginesFile};
+use super::config::{Config, ConfigError, EngineSpec, EnginesFile, PromptSource};
 use super::prompts::PromptFile;
 
 /// One target, checked.
@@ -107,8 +107,9 @@ impl Plan {
                 }
             }
         };
-        for prompts in &config.workload.prompts {
-            if let Err(error) = PromptFile::read(prompts) {
+        for source in config.workload.sources() {
+            let PromptSource::File(prompts) = source else { continue };
+            if let Err(error) = PromptFile::read(&prompts) {
                 self.bad.push(bad(format!("{}: failed to {error}", path.display())));
                 return Ok(());
             }
@@ -130,7 +131,7 @@ impl PlannedTarget {
     /// Levels of all prompts files and repeats, and the ok requests that they need.
     pub fn size(&self) -> (usize, u64) {
         let work = &self.config.workload;
-        let passes = work.prompts.len() * work.repeats.get() as usize;
+        let passes = work.sources().len() * work.repeats.get() as usize;
         let levels = work.concurrency.levels();
         let requests: u64 = levels.iter().map(|&level| u64::from(work.requests_at(level))).sum();
         (levels.len() * passes, requests * passes as u64)
@@ -138,7 +139,11 @@ impl PlannedTarget {
 
     /// Output tokens that its ok requests are asked for, at most.
     pub fn output_tokens(&self) -> u64 {
-        self.size().1 * u64::from(self.config.workload.max_tokens.get())
+        let work = &self.config.workload;
+        let sources = work.sources();
+        let requests = self.size().1 / sources.len().max(1) as u64;
+        let tokens = |source| u64::from(work.of_source(source).max_tokens.get());
+        sources.iter().map(|source| requests * tokens(source)).sum()
     }
 }
 

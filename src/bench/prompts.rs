@@ -65,6 +65,11 @@ impl PromptFile {
         Self::parse(path, &bytes)
     }
 
+    /// A single prompt, for a request of our own.
+    pub fn of_one(prompt: Prompt) -> Self {
+        Self { path: PathBuf::new(), prompts: vec![prompt], sha256: String::new(), n_duplicates: 0 }
+    }
+
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PromptsError> {
         let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let mut prompts = Vec::new();

@@ -11,6 +11,7 @@ mod ladder;
 mod levels;
 pub mod rates;
 mod repeat;
+pub mod shapes;
 mod svg;
 mod timeline;
 mod views;
@@ -38,9 +39,10 @@ type Section = (&'static str, &'static str, String);
 /// The page.
 pub fn page(runs: &[StoredRun], series: Vec<RunSeries>) -> String {
     let runs = named(runs, series);
-    let sections: [Section; 12] = [
+    let sections: [Section; 13] = [
         ("scoreboard", "Scoreboard", scoreboard(&runs)),
         ("flags", "Flags", flags::section(&runs)),
+        ("shapes", "Prefill and decode by prompt length", shapes::section(&runs)),
         ("ladder", "Six numbers against concurrency", ladder::section(&runs)),
         ("explorer", "Where each one wins", explorer::section(&runs)),
         ("ttft", "Where the milliseconds of TTFT go", budget::section(&runs)),

@@ -31,6 +31,7 @@ mod serve_model;
 mod serve_process;
 mod serve_queue;
 mod serve_stream;
+mod shapes;
 mod simulations;
 mod support;
 mod telemetry;

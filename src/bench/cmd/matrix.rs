@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::measuring::{Common, Session};
 use super::plan as precision;
 use super::{BadInput, answer};
+use crate::bench::config::PromptSource;
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
 use crate::bench::progress::round;
 use crate::bench::runner::{Earlier, Outcome, Work, run_target};
@@ -151,7 +152,7 @@ fn describe_target(target: &PlannedTarget) -> String {
         .iter()
         .map(|&level| format!("c={level} n={}", work.requests_at(level)))
         .collect();
-    let prompts: Vec<String> = work.prompts.iter().map(|path| path.display().to_string()).collect();
+    let prompts: Vec<String> = work.sources().iter().map(PromptSource::name).collect();
     format!(
         "{} ({engine}, {}): {}; {} of up to {} tokens; repeats {}\n",
         config.target.name,

@@ -11,7 +11,7 @@ use crate::analyse::littles_law;
 use crate::bench::progress::{Mode, Progress};
 use crate::bench::runner::{Harness, Outcome, client_floor};
 use crate::exit_codes;
-use crate::report::evidence;
+use crate::report::{evidence, shapes};
 use crate::results::record::{ClientFloor, ResultsFile};
 use crate::results::scoreboard::{HEADER, Row, levels_table};
 
@@ -165,6 +165,10 @@ fn text(outcomes: &[Outcome]) -> String {
         }
     }
     let files: Vec<&ResultsFile> = outcomes.iter().map(|outcome| &outcome.file).collect();
+    let shapes = shapes::text(&files);
+    if !shapes.is_empty() {
+        text.push_str(&format!("\n{shapes}"));
+    }
     for headline in evidence::headlines(&files) {
         text.push_str(&format!("\n{headline}\n"));
     }

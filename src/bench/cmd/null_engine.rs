@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::answer;
+use crate::bench::config::values::Positive;
 use crate::bench::limits;
 use crate::bench::null_engine::{Extras, NullSpec, serve};
 use crate::exit_codes;
@@ -25,6 +26,9 @@ pub struct Args {
     /// Milliseconds from a request to its first text.
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     ttft_ms: f64,
+    /// Prompt tokens per second that come on top; each word is a token.
+    #[arg(long, value_name = "TOK/S")]
+    prefill_tps: Option<Positive>,
     /// Milliseconds from one text to the next.
     #[arg(long, value_name = "MS", default_value_t = 20.0)]
     gap_ms: f64,
@@ -60,6 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let spec = NullSpec {
         model: args.model.clone(),
         ttft: millis(args.ttft_ms, "ttft-ms")?,
+        prefill_tps: args.prefill_tps.map(Positive::get),
         gap: millis(args.gap_ms, "gap-ms")?,
         tokens: args.tokens,
         bundle: args.bundle.max(1),

@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod engines;
 pub mod located;
+pub mod shape;
 mod sweep;
 pub mod target;
 pub mod values;
@@ -15,6 +16,7 @@ pub mod workload;
 pub use duration::{TimeLimit, TimeSpan};
 pub use engines::{EngineSpec, EnginesFile};
 pub use located::ConfigError;
+pub use shape::{PromptSource, ShapePoint};
 pub use target::{EndpointKind, EngineUse, HardwareFacts, ModelFacts, Price, Slo, Target};
 pub use workload::{Arrivals, PromptReuse, StartMode, Workload};
 
@@ -115,8 +117,20 @@ impl Config {
         sweep::points(&axes).iter().map(|point| at_point(point).map_err(whole)).collect()
     }
 
+    /// The same target with one source of prompts: what one results file is about.
+    pub fn of_source(&self, source: &PromptSource) -> Self {
+        Self { workload: self.workload.of_source(source), ..self.clone() }
+    }
+
     /// What the types cannot say.
     fn checked(source: &Source, file: ConfigFile) -> Result<Self, ConfigError> {
+        if file.workload.shape.is_some() {
+            let raw: Table = source.parse()?;
+            if raw.get("workload").and_then(|work| work.get("prompts")).is_some() {
+                let text = "shape makes the prompts: it cannot stand beside prompts";
+                return Err(source.error_at(&["workload", "prompts"], text));
+            }
+        }
         let config = Self {
             path: Some(source.path.clone()),
             text: Some(source.text.clone()),
@@ -153,6 +167,9 @@ impl Config {
         if work.http2 {
             let text = "http2 is not built yet: every run speaks HTTP/1.1";
             return Err((vec!["workload", "http2"], text.into()));
+        }
+        if let Some(fault) = work.shape.as_ref().and_then(shape::Shape::fault) {
+            return Err((vec!["workload", "shape"], fault));
         }
         if work.prompts.is_empty() {
             return Err((vec!["workload", "prompts"], "prompts names no file".into()));

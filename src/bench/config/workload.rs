@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::duration::{TimeLimit, TimeSpan};
+use super::shape::Shape;
 use super::values::{Ladder, Name, NonNegative, Positive, Requests};
 
 /// The work, with its defaults.
@@ -17,6 +18,9 @@ use super::values::{Ladder, Name, NonNegative, Positive, Requests};
 pub struct Workload {
     /// Prompts files (JSON lines); one results file each.
     pub prompts: Vec<PathBuf>,
+    /// Prompts of exact lengths, instead of files: one results file for each combination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
     /// Requests in flight, level by level.
     pub concurrency: Ladder,
     /// ok requests that each level needs.
@@ -81,6 +85,7 @@ impl Default for Workload {
         const STUTTER_MS: f64 = 200.0;
         Self {
             prompts: vec![PathBuf::from("prompts/short.jsonl")],
+            shape: None,
             concurrency: Ladder::try_from(vec![1, 4, 16, 64]).expect("a ladder"),
             requests: Requests::default(),
             max_attempts: None,

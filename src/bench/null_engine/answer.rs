@@ -1,7 +1,7 @@
 //! The null engine's answers: a stream on schedule, or a piece of JSON.
 
 use std::io::{self, Write as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
@@ -22,6 +22,33 @@ struct Asked {
     stream: bool,
     max_tokens: Option<u32>,
     max_completion_tokens: Option<u32>,
+    messages: Vec<Message>,
+    prompt: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    content: serde_json::Value,
+}
+
+impl Asked {
+    /// Its words: each is a token here.
+    fn prompt_tokens(&self) -> u32 {
+        let contents = self.messages.iter().filter_map(|message| message.content.as_str());
+        let words = contents.chain([self.prompt.as_str()]).flat_map(str::split_ascii_whitespace);
+        u32::try_from(words.count()).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// An answer that is due.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    begun: Instant,
+    /// Request read → first text.
+    ttft: Duration,
+    prompt_tokens: u32,
+    tokens: u32,
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds: the same clock for every process of a host.
@@ -42,24 +69,23 @@ pub(super) async fn completion(
     };
     let asked_tokens = asked.max_tokens.or(asked.max_completion_tokens).unwrap_or(TOKENS_DEFAULT);
     let tokens = spec.tokens.unwrap_or(asked_tokens).max(1);
+    let prompt_tokens = asked.prompt_tokens();
+    let prefill = spec.prefill_tps.map_or(0.0, |tps| f64::from(prompt_tokens) / tps);
+    let prefill = Duration::try_from_secs_f64(prefill).unwrap_or(Duration::MAX);
+    let due = Due { begun, ttft: spec.ttft.saturating_add(prefill), prompt_tokens, tokens };
     if asked.stream {
-        return stream_events(stream, spec, tokens, begun).await;
+        return stream_events(stream, spec, due).await;
     }
     let gaps = tokens.div_ceil(spec.bundle.max(1)) - 1;
-    tokio::time::sleep_until((begun + spec.ttft + spec.gap * gaps).into()).await;
+    tokio::time::sleep_until((begun + due.ttft + spec.gap * gaps).into()).await;
     let message = json!({"role": "assistant", "content": format!("{};", monotonic_ns())});
     let choice = json!({"index": 0, "message": message, "finish_reason": "length"});
     let whole = json!({"object": "chat.completion", "model": spec.model, "choices": [choice],
-        "usage": usage(tokens)});
+        "usage": usage(due)});
     json(stream, 200, &whole.to_string()).await
 }
 
-async fn stream_events(
-    stream: &mut TcpStream,
-    spec: &NullSpec,
-    tokens: u32,
-    begun: Instant,
-) -> io::Result<()> {
+async fn stream_events(stream: &mut TcpStream, spec: &NullSpec, due: Due) -> io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
                 Transfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
@@ -68,9 +94,9 @@ async fn stream_events(
         frames.choice(r#"{"role":"assistant","content":""}"#, "null");
         frames.send(stream).await?;
     }
-    let n_events = tokens.div_ceil(spec.bundle.max(1));
+    let n_events = due.tokens.div_ceil(spec.bundle.max(1));
     for event in 0..n_events {
-        tokio::time::sleep_until((begun + spec.ttft + spec.gap * event).into()).await;
+        tokio::time::sleep_until((due.begun + due.ttft + spec.gap * event).into()).await;
         if spec.extras.comments {
             frames.chunk(format_args!(": not yet\n\n"));
         }
@@ -80,7 +106,7 @@ async fn stream_events(
     }
     frames.choice("{}", "\"length\"");
     if spec.extras.usage {
-        let chunk = json!({"choices": [], "model": spec.model, "usage": usage(tokens)});
+        let chunk = json!({"choices": [], "model": spec.model, "usage": usage(due)});
         frames.chunk(format_args!("data: {chunk}\n\n"));
     }
     frames.chunk(format_args!("data: {DONE}\n\n"));
@@ -88,8 +114,10 @@ async fn stream_events(
     frames.send(stream).await
 }
 
-fn usage(tokens: u32) -> serde_json::Value {
-    json!({"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": tokens + 1})
+fn usage(due: Due) -> serde_json::Value {
+    let (prompt, tokens) = (due.prompt_tokens, due.tokens);
+    let total = prompt.saturating_add(tokens);
+    json!({"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": total})
 }
 
 /// Frames on their way out: one chunk for each.

@@ -22,6 +22,9 @@ pub struct NullSpec {
     pub model: String,
     /// Request read → first text.
     pub ttft: Duration,
+    /// Prompt tokens per second, on top of `ttft`; `None` is a prompt of any length at once. Each
+    /// word counts as a token.
+    pub prefill_tps: Option<f64>,
     /// One text → the next.
     pub gap: Duration,
     /// Tokens of an answer; `None` is as many as the request asks for.
@@ -48,6 +51,7 @@ impl Default for NullSpec {
         Self {
             model: "null".to_owned(),
             ttft: Duration::from_millis(100),
+            prefill_tps: None,
             gap: Duration::from_millis(20),
             tokens: None,
             bundle: 1,

@@ -1,10 +1,9 @@
 //! The results files of one life of a server, before they are written.
 
-use std::path::PathBuf;
-
 use super::Harness;
 use super::meta::{self, PromptsName};
 use super::target::{Outcome, Work};
+use crate::bench::config::PromptSource;
 use crate::bench::engine::{Kind, NotMeasured};
 use crate::bench::secrets::Secrets;
 use crate::exit_codes;
@@ -15,6 +14,8 @@ use crate::results::store;
 
 /// One results file in the making.
 pub struct Draft {
+    /// What it is about: its target with its own prompts only.
+    pub work: Work,
     /// What will stand in it.
     pub file: ResultsFile,
     /// The counters over time, of the levels that asked for them.
@@ -36,13 +37,14 @@ pub struct Drafts {
 impl Drafts {
     /// Empty ones.
     pub fn new(harness: &Harness, work: &Work) -> Self {
-        let draft = |path: &PathBuf| {
-            let name = PromptsName { path: path.display().to_string(), sha256: None };
+        let draft = |source: PromptSource| {
+            let name = PromptsName { path: source.name(), sha256: None };
+            let work = Work { config: work.config.of_source(&source), ..work.clone() };
             let file =
                 meta::empty_file(harness, &work.config, work.spec.as_ref(), &name, work.repeat);
-            Draft { file, series: Vec::new(), journal: None }
+            Draft { work, file, series: Vec::new(), journal: None }
         };
-        let all = work.config.workload.prompts.iter().map(draft).collect();
+        let all = work.config.workload.sources().into_iter().map(draft).collect();
         let levels = work.config.workload.concurrency.levels().len();
         Self { all, levels, secrets: Secrets::default() }
     }
@@ -86,7 +88,7 @@ impl Drafts {
     /// If a file cannot be written.
     pub fn write(self, harness: &Harness, code: u8) -> Result<Vec<Outcome>, store::StoreError> {
         let write = |draft: Draft| {
-            let Draft { file, series, journal } = draft;
+            let Draft { file, series, journal, .. } = draft;
             let path = store::write_new(&harness.out, &file)?;
             if !series.is_empty() {
                 let csv = join_series(&series);

@@ -50,7 +50,11 @@ impl Run<'_> {
             let mut cursor = PromptCursor::new(prompts, seed, prompt_reuse(&self.work.config));
             let draft = &mut drafts.all[index];
             draft.file.meta.date = meta::now();
-            let result = self.ladder(&mut cursor, draft).await;
+            let work = draft.work.clone();
+            let mut endpoint = self.endpoint.clone();
+            endpoint.body.max_tokens = work.config.workload.max_tokens.get();
+            let run = Run { work: &work, endpoint: &endpoint, ..*self };
+            let result = run.ladder(&mut cursor, draft).await;
             draft.file.meta.date_end = Some(meta::now());
             result?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Harness;
-use crate::bench::config::{Config, EngineSpec, PromptReuse};
+use crate::bench::config::{Config, EngineSpec, PromptReuse, PromptSource, ShapePoint};
 use crate::bench::engine::RunningServer;
 use crate::bench::process::capture::capture;
 use crate::results::convert;
@@ -146,9 +146,18 @@ fn facts(config: &Config) -> BTreeMap<String, Value> {
         ("hardware", serde_json::to_value(&config.hardware)),
         ("model", serde_json::to_value(&config.model)),
         ("slo", serde_json::to_value(&config.slo)),
+        ("shape", serde_json::to_value(shape_point(config))),
     ];
     let told = tables.into_iter().filter_map(|(name, table)| Some((name.to_owned(), table.ok()?)));
     told.filter(|(_, table)| table.as_object().is_some_and(|table| !table.is_empty())).collect()
+}
+
+/// The exact lengths of the prompts, where they have any.
+fn shape_point(config: &Config) -> Option<ShapePoint> {
+    match config.workload.sources()[..] {
+        [PromptSource::Shape(point)] => Some(point),
+        _ => None,
+    }
 }
 
 /// What is known of a server that we started.

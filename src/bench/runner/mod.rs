@@ -8,6 +8,7 @@ mod ladder;
 mod level;
 mod meta;
 mod probe;
+mod prompts;
 mod target;
 
 pub use earlier::{Earlier, Identity};

@@ -2,7 +2,6 @@
 //! one whose text shows, before and after, that the model still makes sense.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
@@ -60,12 +59,7 @@ pub async fn coherence(endpoint: &Endpoint, cancel: &CancellationToken) -> Strin
 }
 
 async fn ask(endpoint: &Endpoint, cancel: &CancellationToken) -> Result<RequestTrace, NotMeasured> {
-    let file = PromptFile {
-        path: PathBuf::new(),
-        prompts: vec![Prompt::Text(QUESTION.to_owned())],
-        sha256: String::new(),
-        n_duplicates: 0,
-    };
+    let file = PromptFile::of_one(Prompt::Text(QUESTION.to_owned()));
     let mut cursor = PromptCursor::new(file, None, PromptReuse::Allow);
     let spec = LevelSpec { warmup: 0, max_attempts: 1, ..LevelSpec::closed(1, 1) };
     let failed = |error: String| NotMeasured::new(Kind::CheckFailed, "check", error);

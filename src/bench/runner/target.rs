@@ -7,6 +7,7 @@ use super::drafts::Drafts;
 use super::earlier::Identity;
 use super::endpoint::endpoint;
 use super::ladder::Run;
+use super::prompts::{self, Prompts};
 use super::{Harness, meta, probe};
 use crate::bench::client::Endpoint;
 use crate::bench::config::{Config, EngineSpec};
@@ -64,7 +65,7 @@ pub async fn run_target(harness: &Harness, work: &Work) -> Result<Vec<Outcome>, 
 
 /// Whether earlier results hold every level of every prompts file.
 async fn is_measured_already(harness: &Harness, work: &Work, drafts: &Drafts) -> bool {
-    let Ok(prompts) = read_prompts(&work.config) else { return false };
+    let Ok(prompts) = prompts::read(&work.config) else { return false };
     let binary_sha256 = match &work.spec {
         Some(spec) => program_sha256(&work.config, spec, &harness.exe).await,
         None => None,
@@ -72,7 +73,7 @@ async fn is_measured_already(harness: &Harness, work: &Work, drafts: &Drafts) ->
     let levels = work.config.workload.concurrency.levels();
     drafts.all.iter().zip(&prompts).all(|(draft, prompts)| {
         let mut meta = draft.file.meta.clone();
-        meta.prompts_sha256 = Some(prompts.sha256.clone());
+        meta.prompts_sha256 = Some(prompts.sha256());
         let server = ServerMeta { binary_sha256: binary_sha256.clone(), ..ServerMeta::default() };
         meta.server = Some(server);
         harness.earlier.is_complete(&Identity::of(&meta), levels)
@@ -84,9 +85,9 @@ async fn measure_target(
     work: &Work,
     drafts: &mut Drafts,
 ) -> Result<(), NotMeasured> {
-    let prompts = read_prompts(&work.config)?;
+    let prompts = prompts::read(&work.config)?;
     for (draft, prompts) in drafts.all.iter_mut().zip(&prompts) {
-        draft.file.meta.prompts_sha256 = Some(prompts.sha256.clone());
+        draft.file.meta.prompts_sha256 = Some(prompts.sha256());
         draft.file.client_floor.clone_from(&harness.floor);
     }
     drafts.secrets = Secrets::read(&work.config.target)?;
@@ -94,6 +95,7 @@ async fn measure_target(
         let base_url = work.config.target.base_url.as_str().to_owned();
         let endpoint = build_endpoint(&work.config, &base_url, &drafts.secrets)?;
         let run = Run { harness, work, endpoint: &endpoint, server: None };
+        let prompts = made(harness, work, prompts, &endpoint, &base_url, drafts).await?;
         return run.ladders(prompts, drafts).await;
     };
     let (server, _logs) = start(harness, work, spec).await?;
@@ -148,7 +150,7 @@ async fn start(
 /// # Errors
 /// What is wrong with it.
 pub async fn check_target(harness: &Harness, work: &Work) -> Result<String, NotMeasured> {
-    read_prompts(&work.config)?;
+    prompts::read(&work.config)?;
     let secrets = Secrets::read(&work.config.target)?;
     let Some(spec) = &work.spec else {
         let base_url = work.config.target.base_url.as_str();
@@ -178,7 +180,7 @@ async fn with_server(
     harness: &Harness,
     work: &Work,
     server: &RunningServer,
-    prompts: Vec<PromptFile>,
+    prompts: Vec<Prompts>,
     drafts: &mut Drafts,
 ) -> Result<(), NotMeasured> {
     let endpoint = build_endpoint(&work.config, &server.base_url, &drafts.secrets)?;
@@ -192,17 +194,24 @@ async fn with_server(
     about.probe_before = Some(drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await));
     drafts.put_server(&about, &server.base_url);
     let run = Run { harness, work, endpoint: &endpoint, server: Some(server) };
+    let prompts = made(harness, work, prompts, &endpoint, &server.base_url, drafts).await?;
     run.ladders(prompts, drafts).await?;
     let after = drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await);
     drafts.update_server(|about| about.probe_after = Some(after.clone()));
     Ok(())
 }
 
-fn read_prompts(config: &Config) -> Result<Vec<PromptFile>, NotMeasured> {
-    let bad = |error: crate::bench::prompts::PromptsError| {
-        NotMeasured::new(Kind::BadInput, "bad_prompts", format!("failed to {error}"))
-    };
-    config.workload.prompts.iter().map(|path| PromptFile::read(path).map_err(bad)).collect()
+/// The prompts, those of a shape made to the server's count.
+async fn made(
+    harness: &Harness,
+    work: &Work,
+    prompts: Vec<Prompts>,
+    endpoint: &Endpoint,
+    base_url: &str,
+    drafts: &Drafts,
+) -> Result<Vec<PromptFile>, NotMeasured> {
+    let (secrets, cancel) = (&drafts.secrets, &harness.cancel);
+    prompts::make(prompts, &work.config, endpoint, base_url, secrets, cancel).await
 }
 
 fn build_endpoint(
