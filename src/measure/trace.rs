@@ -262,9 +262,11 @@ pub struct ServerTimes {
 /// What the connection of one request was like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Connection {
-    /// It had carried a request before; else connect and TLS are inside TTFT.
+    /// It was open before the request: kept from the last one, or opened ahead of the first. Else
+    /// connect and TLS are inside TTFT.
     pub reused: bool,
-    /// It had died while idle and was replaced, before any byte of the request was accepted.
+    /// The kept one had died: the server closed it without one byte of an answer. It was replaced
+    /// by a fresh one, once, and the request sent on that; what was lost is inside TTFT.
     pub stale: bool,
     /// The kernel's smallest round trip on it.
     pub rtt_min: Option<Duration>,

@@ -10,6 +10,7 @@ mod hardware_commands;
 mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;
+mod kept_connections;
 mod level;
 mod load;
 #[cfg(target_os = "linux")]

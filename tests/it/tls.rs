@@ -17,7 +17,12 @@ fn endpoint(url: &str) -> Endpoint {
 #[test]
 fn a_certificate_of_a_custom_authority_is_trusted_and_the_handshake_is_stamped() {
     let folder = tempfile::tempdir().unwrap();
-    let server = TlsServer::start(folder.path(), "localhost", Validity::Now, good_answer(3));
+    let server = TlsServer::start(
+        folder.path(),
+        "localhost",
+        Validity::Now,
+        vec![vec![Step::Send(good_answer(3))]],
+    );
     let endpoint = endpoint(&server.url()).trust(&server.pem).unwrap();
     let run = run(&endpoint, &LevelSpec { warmup: 0, ..LevelSpec::closed(1, 3) });
     for (index, trace) in run.traces.iter().enumerate() {
@@ -34,7 +39,8 @@ fn a_certificate_of_a_custom_authority_is_trusted_and_the_handshake_is_stamped()
 fn what_cannot_be_verified_is_a_tls_failure() {
     let folder = tempfile::tempdir().unwrap();
     let failure = |name: &str, validity: Validity, trusted: bool| {
-        let server = TlsServer::start(folder.path(), name, validity, good_answer(3));
+        let server =
+            TlsServer::start(folder.path(), name, validity, vec![vec![Step::Send(good_answer(3))]]);
         let mut endpoint = endpoint(&server.url());
         if trusted {
             endpoint = endpoint.trust(&server.pem).unwrap();

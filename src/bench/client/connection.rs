@@ -16,28 +16,30 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use nix::sys::socket::{MsgFlags, getsockopt, recv, sockopt};
+use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::failure::Failure;
 use super::reading::ReadStamp;
-use super::wire::{Gated, Wire, WireEnd};
+use super::wire::{Gated, Wire};
 use crate::bench::sys::{TcpInfo, tcp_info};
+use crate::measure::trace::FailureClass;
 
 /// The longest response head, and how much of a body waits in memory: what hyper keeps for one
 /// connection. Four times the 16 KiB that servers commonly accept for a head.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// More response headers than this are an attack.
 const HEADERS_MAX: usize = 256;
-/// How long after a close the reset that explains it may take to arrive: a few local round trips.
-const RESET_WAIT: Duration = Duration::from_millis(5);
+/// How long after a request its connection may be found to have been closed before it: a round trip
+/// around the world, and a server's thread that was late to close. Whoever hangs up later than that
+/// had the request in hand.
+const STALE_MAX: Duration = Duration::from_secs(1);
 
 /// How much has gone over a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    bytes_acked: Option<u64>,
 }
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>>>>;
@@ -72,11 +74,7 @@ impl Connection {
 
     /// How much has gone over it so far.
     pub(super) fn mark(&self) -> Mark {
-        Mark {
-            bytes_in: self.wire.bytes_in.get(),
-            bytes_out: self.wire.bytes_out.get(),
-            bytes_acked: self.tcp_info().bytes_acked,
-        }
+        Mark { bytes_in: self.wire.bytes_in.get(), bytes_out: self.wire.bytes_out.get() }
     }
 
     /// The last read of the socket.
@@ -143,32 +141,22 @@ impl Connection {
         .await;
     }
 
-    /// After a failure: whether the server cannot have read the request that was sent when the
-    /// connection stood at `before`. So it is if nothing was answered and either its kernel
-    /// acknowledged none of the request or answered it with a reset, which is what a kernel does
-    /// where a program closed a socket that still held unread bytes.
-    pub(super) async fn request_was_not_read(&self, before: Mark) -> bool {
-        if self.wire.bytes_in.get() != before.bytes_in {
-            return false;
-        }
-        if let Some(WireEnd::Failed(_)) = self.wire.end.get() {
-            return true;
-        }
-        let acked = self.tcp_info().bytes_acked;
-        if acked.is_some() && acked == before.bytes_acked {
-            return true;
-        }
-        let step = Duration::from_millis(1);
-        let mut waited = Duration::ZERO;
-        while waited <= RESET_WAIT {
-            let pending = getsockopt(&self.wire.socket, sockopt::SocketError);
-            if pending.is_ok_and(|code| code != 0) {
-                return true;
-            }
-            tokio::time::sleep(step).await;
-            waited += step;
-        }
-        false
+    /// After a failed [`send`](Self::send): whether the connection had died rather than the request
+    /// failed. So it is if the server closed or reset it within [`STALE_MAX`] of the request, which
+    /// was sent when the connection stood at `before`, and without one byte of an answer.
+    ///
+    /// Whether a program read the request cannot be known: what a kernel acknowledged may lie
+    /// unread in its buffer for ever, and a reset that tells so need not follow the close.
+    pub(super) fn had_died(&self, error: &hyper::Error, before: Mark, sent_at: Instant) -> bool {
+        let written_at = self.wire.written_at.get().filter(|at| *at >= sent_at);
+        let is_closed = error.is_canceled()
+            || matches!(
+                Failure::of_exchange(error, &self.wire).class,
+                FailureClass::IncompleteBody | FailureClass::ConnectionReset
+            );
+        is_closed
+            && self.wire.bytes_in.get() == before.bytes_in
+            && written_at.unwrap_or(sent_at).elapsed() < STALE_MAX
     }
 }
 

@@ -91,13 +91,11 @@ impl Client {
         let mut connection = self.connection.as_mut().expect("it was just made sure of");
         let mut before = connection.mark();
         let mut sent = wait.until(Stage::Waiting, connection.send(request.clone())).await;
-        if let Ok(Err(_)) = sent
+        if let Ok(Err(error)) = &sent
             && seen.connection.reused
-            && connection.request_was_not_read(before).await
+            && connection.had_died(error, before, sent_at)
         {
-            // The server had closed it in the very moment: no word of the request got through.
-            seen.connection.stale = true;
-            seen.connection.reused = false;
+            seen.note_stale("after the request was sent on it");
             let opened = self.connect(&mut seen.connect, wait).await?;
             connection = self.connection.insert(opened);
             before = connection.mark();
@@ -123,7 +121,7 @@ impl Client {
                 seen.connection.reused = true;
                 return Ok(());
             }
-            seen.connection.stale = true;
+            seen.note_stale("before the request was sent");
             self.connection = None;
         }
         self.connection = Some(self.connect(&mut seen.connect, wait).await?);

@@ -63,6 +63,14 @@ impl Seen {
         }
     }
 
+    /// The kept connection had died: `when` says when that was found. A fresh one replaces it.
+    pub(super) fn note_stale(&mut self, when: &str) {
+        self.connection.stale = true;
+        self.connection.reused = false;
+        let note = format!("the server had closed the kept connection: found {when}, replaced");
+        self.reading.answer.notes.push(note);
+    }
+
     /// Takes over what the connection itself knows of a request that was sent at `since`, when it
     /// stood at `before`.
     pub(super) fn note(&mut self, connection: &Connection, before: Mark, since: Instant) {

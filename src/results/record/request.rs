@@ -91,10 +91,10 @@ pub struct RequestRecord {
     /// When the response's head was parsed.
     #[serde(default)]
     pub headers_s: Option<f64>,
-    /// Whether the connection had carried a request before.
+    /// Whether the connection was open before the request: kept, or opened ahead of the first.
     #[serde(default)]
     pub reused_connection: bool,
-    /// Whether it had died while idle and was replaced.
+    /// Whether the server had closed the kept one without a byte of an answer: it was replaced once.
     #[serde(default)]
     pub stale_connection: bool,
     /// The kernel's smallest round trip on the connection.

@@ -26,6 +26,12 @@ pub(crate) enum Step {
     Close,
     /// Closes the connection with a RST.
     Reset,
+    /// Waits until bytes of the next request have arrived, and leaves them unread.
+    AwaitNext,
+    /// Sends a FIN and keeps the socket: whatever still comes is taken without a word.
+    HalfClose,
+    /// Ends TLS in words; nothing where there is none.
+    Farewell,
     /// Keeps the connection open and says nothing, until the client goes away.
     Hang,
 }
@@ -91,8 +97,25 @@ impl Drop for ScriptedServer {
     }
 }
 
-fn serve(mut stream: TcpStream, scripts: &[Script], requests: &Mutex<Vec<String>>) {
-    stream.set_nodelay(true).unwrap();
+/// The server's end of a connection, with TLS or without.
+pub(super) trait Peer: Read + Write {
+    fn socket(&self) -> &TcpStream;
+    fn say_goodbye(&mut self) -> std::io::Result<()>;
+}
+
+impl Peer for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+
+    fn say_goodbye(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Deals out scripts to the requests of one connection, until one of the two sides ends it.
+pub(super) fn serve(mut stream: impl Peer, scripts: &[Script], requests: &Mutex<Vec<String>>) {
+    stream.socket().set_nodelay(true).unwrap();
     while let Some(request) = read_request(&mut stream) {
         let number = {
             let mut requests = requests.lock().unwrap();
@@ -109,10 +132,10 @@ fn serve(mut stream: TcpStream, scripts: &[Script], requests: &Mutex<Vec<String>
 }
 
 /// Does one step; an error ends the connection.
-fn run(step: &Step, stream: &mut TcpStream) -> std::io::Result<()> {
+fn run(step: &Step, stream: &mut impl Peer) -> std::io::Result<()> {
     let ended = || Err(std::io::ErrorKind::NotConnected.into());
     match step {
-        Step::Send(bytes) => stream.write_all(bytes),
+        Step::Send(bytes) => stream.write_all(bytes).and_then(|()| stream.flush()),
         Step::Drip(bytes) => bytes.iter().try_for_each(|byte| {
             stream.write_all(&[*byte])?;
             std::thread::sleep(Duration::from_micros(200));
@@ -128,9 +151,19 @@ fn run(step: &Step, stream: &mut TcpStream) -> std::io::Result<()> {
         Step::Close => ended(),
         Step::Reset => {
             let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
-            nix::sys::socket::setsockopt(stream, nix::sys::socket::sockopt::Linger, &linger)?;
+            nix::sys::socket::setsockopt(
+                stream.socket(),
+                nix::sys::socket::sockopt::Linger,
+                &linger,
+            )?;
             ended()
         }
+        Step::AwaitNext => match stream.socket().peek(&mut [0])? {
+            0 => ended(),
+            _ => Ok(()),
+        },
+        Step::HalfClose => stream.socket().shutdown(std::net::Shutdown::Write),
+        Step::Farewell => stream.say_goodbye(),
         Step::Hang => {
             while stream.read(&mut [0; 1024])? > 0 {}
             ended()
@@ -139,7 +172,7 @@ fn run(step: &Step, stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 /// One request; `None` once the client has gone.
-fn read_request(stream: &mut TcpStream) -> Option<String> {
+fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
     loop {

@@ -1,15 +1,16 @@
-//! A TLS server with a certificate of our own making, which gives one and the same answer.
+//! The scripted server behind TLS, with a certificate of our own making.
 
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::scripted::{Peer, Script, serve};
 
 /// When a certificate is good.
 #[derive(Debug, Clone, Copy)]
@@ -22,13 +23,19 @@ pub(crate) enum Validity {
 pub(crate) struct TlsServer {
     pub(crate) port: u16,
     pub(crate) pem: PathBuf,
+    requests: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
 
 impl TlsServer {
-    /// Serves `answer` to every request, under a certificate for `name` that lies in `folder`.
-    pub(crate) fn start(folder: &Path, name: &str, validity: Validity, answer: Vec<u8>) -> Self {
+    /// Deals out `scripts` under a certificate for `name` that lies in `folder`.
+    pub(crate) fn start(
+        folder: &Path,
+        name: &str,
+        validity: Validity,
+        scripts: Vec<Script>,
+    ) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         if matches!(validity, Validity::Past) {
@@ -49,23 +56,33 @@ impl TlsServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = Arc::new(AtomicBool::new(false));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let accepting = {
-            let (stop, config, answer) = (Arc::clone(&stop), Arc::new(config), Arc::new(answer));
+            let (stop, requests) = (Arc::clone(&stop), Arc::clone(&requests));
+            let (config, scripts) = (Arc::new(config), Arc::new(scripts));
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     if stop.load(Ordering::SeqCst) {
                         return;
                     }
-                    let (config, answer) = (Arc::clone(&config), Arc::clone(&answer));
-                    std::thread::spawn(move || serve(stream.unwrap(), config, &answer));
+                    let (scripts, requests) = (Arc::clone(&scripts), Arc::clone(&requests));
+                    let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                    let stream = StreamOwned::new(connection, stream.unwrap());
+                    // Ends when the client goes away, or with a handshake that fails.
+                    std::thread::spawn(move || serve(stream, &scripts, &requests));
                 }
             })
         };
-        Self { port, pem, stop, accepting: Some(accepting) }
+        Self { port, pem, requests, stop, accepting: Some(accepting) }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("https://localhost:{}/v1", self.port)
+    }
+
+    /// Every request so far: head and body.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -77,22 +94,13 @@ impl Drop for TlsServer {
     }
 }
 
-/// Ends when the client goes away, or with a handshake that fails.
-fn serve(stream: TcpStream, config: Arc<ServerConfig>, answer: &[u8]) {
-    let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
-    let mut request = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(n) => request.extend_from_slice(&buffer[..n]),
-        }
-        // Every request of these tests ends with its body's last brace.
-        if request.ends_with(b"}") {
-            request.clear();
-            if stream.write_all(answer).and_then(|()| stream.flush()).is_err() {
-                return;
-            }
-        }
+impl Peer for StreamOwned<ServerConnection, TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        &self.sock
+    }
+
+    fn say_goodbye(&mut self) -> std::io::Result<()> {
+        self.conn.send_close_notify();
+        std::io::Write::flush(self)
     }
 }
