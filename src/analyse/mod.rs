@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod cost;
 pub mod crossover;
+pub mod curvature;
 pub mod explorer;
 pub mod headline;
 pub mod littles_law;

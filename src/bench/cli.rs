@@ -83,7 +83,7 @@ impl Command {
             Self::NullEngine(args) => cmd::null_engine::run(&args),
             Self::Predict(args) => cmd::predict::run(&args),
             Self::Compare(args) => cmd::compare::run(&args),
-            Self::Crossover(args) => cmd::crossover::run(&args),
+            Self::Crossover(args) => cmd::crossover::run(args),
             Self::Plan(args) => cmd::plan::run(&args),
             Self::Cost(args) => cmd::cost::run(&args),
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),

@@ -1,23 +1,16 @@
 //! Numbers → answers: measured ÷ predicted, Little's law, crossover, cost.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::html::{self, escape};
-use super::rates::prefill_points;
-use super::svg::{Axis, Mark, Plot, Point, Series, short};
+use super::svg::short;
 use super::views::{Run, value};
 use crate::analyse::cost::{ApiPrice, Workload};
-use crate::analyse::crossover::{self, Answer, Line, Side};
 use crate::analyse::littles_law::{self, Behaviour, LevelPoint};
 use crate::analyse::roofline::StepBytes;
 use crate::results::record::{Level, Meta};
-use crate::results::store::StoredRun;
-
-/// Dots of one target in the crossover's plot.
-const DOTS_MAX: usize = 150;
 
 fn fact(meta: &Meta, table: &str, key: &str) -> Option<f64> {
     meta.facts.get(table)?.get(key).and_then(Value::as_f64)
@@ -128,85 +121,6 @@ fn behaviour(behaviour: Behaviour) -> &'static str {
         Behaviour::Serial => "does one request at a time",
         Behaviour::Batching => "does many at once",
         Behaviour::Between => "is between: some at once, or all at a pace that suffers",
-    }
-}
-
-/// From which prompt length on another target's first token comes sooner.
-pub fn crossover(runs: &[Run]) -> String {
-    let mut by_target: BTreeMap<&str, Vec<&StoredRun>> = BTreeMap::new();
-    for run in runs {
-        by_target.entry(&run.stored.file.meta.target).or_default().push(run.stored);
-    }
-    let fitted: Vec<(&str, Vec<crossover::Point>)> = by_target
-        .iter()
-        .map(|(name, runs)| (*name, prefill_points(runs)))
-        .filter(|(_, points)| Line::fit(points).is_some())
-        .collect();
-    if fitted.len() < 2 {
-        return "<p class=\"muted\">It takes two targets, each with prompts of several lengths at c=1 \
-                (<code>spark-bench crossover</code> runs such a sweep).</p>"
-            .to_owned();
-    }
-    let mut words = String::new();
-    for (place, (a, points_a)) in fitted.iter().enumerate() {
-        for (b, points_b) in &fitted[place + 1..] {
-            let says = sentence(a, b, crossover::answer(points_a, points_b));
-            words.push_str(&format!("<li>{}</li>", escape(&says)));
-        }
-    }
-    let names: Vec<String> = fitted.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let rows: Vec<Vec<String>> = fitted
-        .iter()
-        .filter_map(|(name, points)| {
-            let line = Line::fit(points)?;
-            let (floor, slope) = (short(line.intercept_s * 1e3), short(line.slope_s * 1e3));
-            Some(vec![(*name).to_owned(), points.len().to_string(), floor, slope])
-        })
-        .collect();
-    let head = ["target", "prompts", "fixed, ms", "per prompt token, ms"];
-    let table = html::table("TTFT = fixed + per token · tokens", &head, &rows);
-    let plot = crossover_plot(&fitted).svg("");
-    format!("<ul>{words}</ul>{}{}", html::legend(&names), html::figure(&[plot], &table))
-}
-
-fn crossover_plot(fitted: &[(&str, Vec<crossover::Point>)]) -> Plot {
-    let series = fitted.iter().enumerate().map(|(colour, (name, points))| {
-        let step = points.len().div_ceil(DOTS_MAX).max(1);
-        let dot = |point: &crossover::Point| Point {
-            x: point.tokens,
-            y: point.ttft_s * 1e3,
-            tip: format!("{name}\n{} tokens: {} ms", point.tokens, short(point.ttft_s * 1e3)),
-        };
-        let points = points.iter().step_by(step).map(dot).collect();
-        Series { name: (*name).to_owned(), colour, mark: Mark::Dots, points }
-    });
-    Plot {
-        title: "TTFT less the network, against the prompt".into(),
-        height: 230.0,
-        x: Axis::linear("prompt tokens"),
-        y: Axis::linear("ms"),
-        series: series.collect(),
-    }
-}
-
-fn sentence(a: &str, b: &str, answer: Answer) -> String {
-    let side = |side: Side| if side == Side::A { a } else { b };
-    match answer {
-        Answer::Crosses { first, at } => {
-            let other = if first == Side::A { b } else { a };
-            let interval = at
-                .fieller
-                .map_or("unbounded".into(), |[low, high]| format!("{low:.0} to {high:.0}"));
-            format!(
-                "{} is sooner with short prompts, {other} from {:.0} tokens on (95 %: {interval}).",
-                side(first),
-                at.tokens
-            )
-        }
-        Answer::Always(winner) => {
-            format!("{a} and {b}: {} is sooner at every length measured.", side(winner))
-        }
-        Answer::NotResolved => format!("{a} and {b}: not resolved by these measurements."),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod answers;
 mod budget;
+pub mod crossover;
 pub mod evidence;
 mod explorer;
 mod flags;
@@ -49,7 +50,7 @@ pub fn page(runs: &[StoredRun], series: Vec<RunSeries>) -> String {
         ("levels", "Level by level", levels::section(&runs)),
         ("little", "Little's law", answers::littles_law(&runs)),
         ("roofline", "Measured ÷ predicted", answers::roofline(&runs)),
-        ("crossover", "Crossover", answers::crossover(&runs)),
+        ("crossover", "Crossover", crossover::section(&runs)),
         ("cost", "Cost", answers::cost(&runs)),
         ("repeat", "To repeat it", repeat::section(&runs)),
         ("definitions", "What the numbers mean", repeat::definitions(&runs)),
@@ -143,10 +144,15 @@ fn without_requests(run: &StoredRun) -> ResultsFile {
     }
 }
 
+/// The style sheet of a plot that is a file of its own.
+fn file_style() -> String {
+    format!("<style>{COLOURS_CSS}svg{{background:var(--paper)}}{PLOT_CSS}</style>")
+}
+
 /// Each plot as a file of its own, which follows the reader's colour scheme: (file name, SVG).
 pub fn svg_files(runs: &[StoredRun], series: Vec<RunSeries>) -> Vec<(String, String)> {
     let runs = named(runs, series);
-    let style = format!("<style>{COLOURS_CSS}svg{{background:var(--paper)}}{PLOT_CSS}</style>");
+    let style = file_style();
     let mut files = Vec::new();
     for plot in ladder::plots(&runs) {
         files.push((format!("ladder-{}.svg", slug(&plot.title)), plot.svg(&style)));

@@ -167,3 +167,42 @@ fn crossover_finds_where_far_and_fast_begins_to_win() {
     let one_length = ["crossover", "--a", &near[0], "--b", &far[0]];
     assert_eq!(spark_bench(&one_length, dir.path()).status.code(), Some(2));
 }
+
+#[test]
+fn crossover_measures_two_configs_and_finds_where_the_far_one_begins_to_win() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = env!("CARGO_BIN_EXE_spark-bench");
+    let engine = |name: &str, fixed_ms: &str, prefill_tps: &str| {
+        format!(
+            "[engine.{name}]\nversion = [\"echo\", \"1\"]\nstart = [{bench:?}, \"null-engine\", \
+             \"--port\", \"{{port}}\", \"--model\", \"m\", \"--gap-ms\", \"1\", \"--ttft-ms\", \
+             \"{fixed_ms}\", \"--prefill-tps\", \"{prefill_tps}\"]\nready = {{ url = \
+             \"http://127.0.0.1:{{port}}/health\", deadline = \"60s\" }}\n"
+        )
+    };
+    // 20 ms + n/10,000 s against 220 ms (an artificial round trip) + n/100,000 s.
+    let engines = engine("near", "20", "10000") + &engine("far", "220", "100000");
+    std::fs::write(dir.path().join("engines.toml"), engines).unwrap();
+    for name in ["near", "far"] {
+        let config = format!(
+            "[target]\nname = \"{name}\"\nchange = \"\"\nprecision = \"none\"\nmodel = \"m\"\n\
+             base_url = \"http://127.0.0.1:{{port}}/v1\"\n[engine]\nuse = \"{name}\"\n\
+             [workload]\nwarmup = 1\n"
+        );
+        std::fs::write(dir.path().join(format!("{name}.toml")), config).unwrap();
+    }
+    let args = ["crossover", "--a", "near.toml", "--b", "far.toml", "--lengths", "512,2048,6144"];
+    let more =
+        ["--n", "6", "--output-tokens", "2", "--svg", "plot.svg", "--no-self-test", "--json"];
+    let output = spark_bench(&[&args[..], &more].concat(), dir.path());
+    let all: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(all["a"]["requests"], 18, "six of each length, in two turns: {all:#}");
+    let found = &all["crossover"];
+    assert_eq!((&found["winner_below"], &found["winner_above"]), (&json!("near"), &json!("far")));
+    let (tokens, truth) = (found["tokens"].as_f64().unwrap(), 0.2 / (1e-4 - 1e-5));
+    assert!((tokens / truth - 1.0).abs() < 0.1, "{tokens} against {truth}");
+    assert!(std::fs::read_to_string(dir.path().join("plot.svg")).unwrap().starts_with("<svg"));
+    let two_kinds = ["crossover", "--a", "near.toml", "--b", "results"];
+    assert_eq!(spark_bench(&two_kinds, dir.path()).status.code(), Some(2));
+}

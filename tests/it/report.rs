@@ -47,7 +47,7 @@ fn a_page_has_every_section_and_loads_nothing() {
         "id=\"x-data\"",
         "does one request at a time",
         "does many at once",
-        "is sooner with short prompts",
+        "has the first token sooner up to",
         "Level by level",
         "To repeat it",
     ] {

@@ -36,6 +36,11 @@ pub struct Common {
 }
 
 impl Common {
+    /// Whether the answer is wanted as JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// For a command that writes no results and needs no progress.
     pub fn quiet() -> Self {
         let out = PathBuf::from("results");

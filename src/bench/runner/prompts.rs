@@ -91,10 +91,11 @@ impl Prompts {
     }
 }
 
-/// Prompts that a ladder takes, and a tenth more for what fails: beyond that the rate of failures
-/// is what there is to see.
+/// Prompts that a ladder takes, and a tenth more (a handful at least) for what fails: beyond that
+/// the rate of failures is what there is to see.
 fn wanted(work: &Workload) -> usize {
+    const SPARE_MIN: u32 = 8;
     let level = |&level: &u32| work.requests_at(level) + work.warmup;
     let ladder: u32 = work.concurrency.levels().iter().map(level).sum();
-    (ladder + ladder.div_ceil(10)) as usize
+    (ladder + ladder.div_ceil(10).max(SPARE_MIN)) as usize
 }

@@ -1,0 +1,245 @@
+//! From which prompt length on one target's first token comes sooner: the points, what is said of
+//! two targets, and the plot. The page and `spark-bench crossover` say the same.
+
+use std::collections::BTreeMap;
+
+use super::evidence::{level_at, measured_ok};
+use super::html::{self, escape};
+use super::svg::{Axis, Mark, Plot, Point as PlotPoint, Series, short};
+use super::views::Run;
+use crate::analyse::crossover::{Answer, Line, Point, Side, answer};
+use crate::analyse::curvature::{self, CurvedCrossing, Parabola};
+use crate::results::store::StoredRun;
+
+/// Dots of one target in the plot.
+const DOTS_MAX: usize = 150;
+/// Pieces of a drawn parabola.
+const CURVE_POINTS: u32 = 40;
+
+/// One target's points, and what goes through them.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The target.
+    pub name: String,
+    /// Fresh prompt tokens and TTFT of each c = 1 request.
+    pub points: Vec<Point>,
+    /// The line through them.
+    pub line: Line,
+    /// The parabola, where TTFT bends.
+    pub bent: Option<Parabola>,
+}
+
+impl Fitted {
+    /// `None` for fewer than three requests, or prompts of one length.
+    pub fn of(name: &str, points: Vec<Point>) -> Option<Self> {
+        let line = Line::fit(&points)?;
+        let bent = Parabola::fit(&points).filter(Parabola::bends);
+        Some(Self { name: name.to_owned(), points, line, bent })
+    }
+
+    /// What the fit says, in a line.
+    pub fn sentence(&self) -> String {
+        let (fixed, slope) = (self.line.intercept_s * 1e3, self.line.slope_s * 1e3);
+        let rate = match 1.0 / self.line.slope_s {
+            rate if rate > 0.0 => format!("{rate:.0} tok/s of prefill"),
+            _ => "flat".into(),
+        };
+        let bent = match self.bent {
+            Some(_) => {
+                "; lack of fit: TTFT bends, so that a line is too high in the middle or at the ends"
+            }
+            None => "",
+        };
+        format!(
+            "{}: TTFT = {fixed:.1} ms + {slope:.4} ms per prompt token ({rate}; {} requests){bent}",
+            self.name,
+            self.points.len()
+        )
+    }
+
+    fn at(&self, tokens: f64) -> f64 {
+        self.bent.map_or_else(|| self.line.at(tokens), |parabola| parabola.at(tokens))
+    }
+}
+
+/// The c = 1 requests of runs of one target, as points. A cached token is no prompt to be computed.
+pub fn points(runs: &[&StoredRun], min_tokens: u64) -> Vec<Point> {
+    let levels = runs.iter().filter_map(|run| level_at(&run.file, 1));
+    let point = |request: &crate::results::record::RequestRecord| {
+        let fresh = request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0));
+        let tokens = Some(fresh).filter(|fresh| *fresh >= min_tokens.max(1))?;
+        Some(Point { tokens: tokens as f64, ttft_s: request.ttft? })
+    };
+    levels.flat_map(measured_ok).filter_map(point).collect()
+}
+
+/// What is found between two targets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// By the lines.
+    pub by_lines: Answer,
+    /// By parabolas, where one of the two bends and they cross.
+    pub by_curves: Option<CurvedCrossing>,
+}
+
+/// Who wins where.
+pub fn find(a: &Fitted, b: &Fitted) -> Found {
+    let bends = a.bent.is_some() || b.bent.is_some();
+    let by_curves = bends.then(|| curvature::crossing(&a.points, &b.points)).flatten();
+    Found { by_lines: answer(&a.points, &b.points), by_curves }
+}
+
+/// The names of the winner and the loser.
+pub fn winner<'a>(side: Side, a: &'a Fitted, b: &'a Fitted) -> (&'a str, &'a str) {
+    match side {
+        Side::A => (&a.name, &b.name),
+        Side::B => (&b.name, &a.name),
+    }
+}
+
+/// What was found, in words.
+pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
+    let mut said = match found.by_lines {
+        Answer::NotResolved => format!(
+            "{} and {}: not resolved, the lines' difference is within the noise. More prompts, or \
+             longer ones.",
+            a.name, b.name
+        ),
+        Answer::Always(side) => {
+            let (wins, loses) = winner(side, a, b);
+            format!("{wins} has the first token sooner than {loses} at every length measured.")
+        }
+        Answer::Crosses { first, at } => {
+            let (short, long) = winner(first, a, b);
+            let interval = at.fieller.map_or(String::new(), |[low, high]| {
+                format!(" (95 % interval by Fieller: {low:.0} … {high:.0})")
+            });
+            format!(
+                "{short} has the first token sooner up to {:.0} prompt tokens{interval}, {long} \
+                 from there on.",
+                at.tokens
+            )
+        }
+    };
+    if let Some(curved) = found.by_curves {
+        let interval = curved.interval.map_or("not resolved".into(), |[low, high]| {
+            format!("95 % by resampling: {low:.0} … {high:.0}")
+        });
+        said.push_str(&format!(
+            " By parabolas, since the lines do not fit: {:.0} ({interval}).",
+            curved.tokens
+        ));
+    }
+    said
+}
+
+/// The plot as a file of its own, which follows the reader's colour scheme.
+pub fn svg_file(fitted: &[Fitted]) -> String {
+    plot(fitted).svg(&super::file_style())
+}
+
+/// The section of the page.
+pub fn section(runs: &[Run]) -> String {
+    let mut by_target: BTreeMap<&str, Vec<&StoredRun>> = BTreeMap::new();
+    for run in runs {
+        by_target.entry(&run.stored.file.meta.target).or_default().push(run.stored);
+    }
+    let fitted: Vec<Fitted> =
+        by_target.iter().filter_map(|(name, runs)| Fitted::of(name, points(runs, 0))).collect();
+    if fitted.len() < 2 {
+        return "<p class=\"muted\">It takes two targets, each with prompts of several lengths at c=1 \
+                (<code>spark-bench crossover --a CONFIG --b CONFIG</code> runs such a sweep).</p>"
+            .to_owned();
+    }
+    let mut words = String::new();
+    for (place, a) in fitted.iter().enumerate() {
+        for b in &fitted[place + 1..] {
+            words.push_str(&format!("<li>{}</li>", escape(&sentence(a, b, &find(a, b)))));
+        }
+    }
+    let names: Vec<String> = fitted.iter().map(|target| target.name.clone()).collect();
+    let row = |target: &Fitted| {
+        let (fixed, slope) = (target.line.intercept_s * 1e3, target.line.slope_s * 1e3);
+        let fit = if target.bent.is_some() { "it bends" } else { "a line" };
+        vec![
+            target.name.clone(),
+            target.points.len().to_string(),
+            short(fixed),
+            short(slope),
+            fit.into(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = fitted.iter().map(row).collect();
+    let head = ["target", "prompts", "fixed, ms", "per prompt token, ms", "fit"];
+    let table = html::table("TTFT = fixed + per token · tokens", &head, &rows);
+    let plot = plot(&fitted).svg("");
+    format!("<ul>{words}</ul>{}{}", html::legend(&names), html::figure(&[plot], &table))
+}
+
+fn plot(fitted: &[Fitted]) -> Plot {
+    let series = fitted.iter().enumerate().flat_map(|(colour, target)| {
+        let step = target.points.len().div_ceil(DOTS_MAX).max(1);
+        let dot = |point: &Point| PlotPoint {
+            x: point.tokens,
+            y: point.ttft_s * 1e3,
+            tip: format!(
+                "{}\n{} tokens: {} ms",
+                target.name,
+                point.tokens,
+                short(point.ttft_s * 1e3)
+            ),
+        };
+        let points = target.points.iter().step_by(step).map(dot).collect();
+        let dots = Series { name: target.name.clone(), colour, mark: Mark::Dots, points };
+        [fit_line(target, colour), dots]
+    });
+    Plot {
+        title: "TTFT against the prompt".into(),
+        height: 230.0,
+        x: Axis::linear("prompt tokens"),
+        y: Axis::linear("ms"),
+        series: series.collect(),
+    }
+}
+
+fn fit_line(target: &Fitted, colour: usize) -> Series {
+    let lengths = target.points.iter().map(|point| point.tokens);
+    let (low, high) =
+        lengths.fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(n), high.max(n)));
+    let at = |piece: u32| {
+        let x = low + (high - low) * f64::from(piece) / f64::from(CURVE_POINTS);
+        PlotPoint { x, y: target.at(x) * 1e3, tip: String::new() }
+    };
+    let points = (0..=CURVE_POINTS).map(at).collect();
+    Series { name: target.name.clone(), colour, mark: Mark::Line, points }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str, fixed: f64, slope: f64, square: f64) -> Fitted {
+        let ttft_s = |n: f64, wiggle: f64| (fixed + slope * n + square * n * n) * (1.0 + wiggle);
+        let lengths = [512.0, 1024.0, 2048.0, 4096.0];
+        let pair = |n| [1e-4, -1e-4].map(|wiggle| Point { tokens: n, ttft_s: ttft_s(n, wiggle) });
+        Fitted::of(name, lengths.into_iter().flat_map(pair).collect()).unwrap()
+    }
+
+    #[test]
+    fn lines_that_cross_are_said_with_their_interval() {
+        let (near, far) = (target("near", 0.05, 3e-4, 0.0), target("far", 0.6, 3e-5, 0.0));
+        let said = sentence(&near, &far, &find(&near, &far));
+        assert!(said.contains("near has the first token sooner up to 2037"), "{said}");
+        assert!(said.contains("Fieller") && !said.contains("parabolas"), "{said}");
+        assert!(!near.sentence().contains("lack of fit"));
+        assert!(svg_file(&[near, far]).starts_with("<svg"));
+    }
+
+    #[test]
+    fn a_lack_of_fit_is_said_and_the_parabolas_crossing_beside_the_lines() {
+        let (near, far) = (target("near", 0.05, 2e-4, 4e-8), target("far", 0.6, 3e-5, 0.0));
+        assert!(near.sentence().contains("lack of fit"), "{}", near.sentence());
+        let said = sentence(&near, &far, &find(&near, &far));
+        assert!(said.contains("By parabolas"), "{said}");
+    }
+}
