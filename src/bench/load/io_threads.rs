@@ -3,12 +3,14 @@
 //! Each has an event loop of its own and keeps its workers: no task moves between threads, and
 //! nothing but workers runs there.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::thread::JoinHandle;
 
 use hyper::header::HeaderMap;
 use tokio::task::LocalSet;
 
-use super::lag::LoopLag;
+use super::lag::{self, LoopLag};
 
 /// What a thread has seen beside the requests.
 #[derive(Debug, Default)]
@@ -33,16 +35,18 @@ impl IoThreads {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let name = format!("load-{}", self.threads.len());
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let mut loop_lag = LoopLag::default();
+            let loop_lag = Rc::new(RefCell::new(LoopLag::default()));
             let headers = LocalSet::new().block_on(&runtime, async {
-                tokio::select! {
-                    headers = work() => headers,
-                    () = loop_lag.watch() => None,
-                }
+                // A task like any worker: it waits its turn behind them. Without a bell there is no
+                // figure, which is no reason to stop measuring.
+                let watching = tokio::task::spawn_local(lag::watch(Rc::clone(&loop_lag)));
+                let headers = work().await;
+                watching.abort();
+                headers
             });
             // A name that is still being resolved must not hold the level up.
             runtime.shutdown_background();
-            ThreadReport { loop_lag, headers }
+            ThreadReport { loop_lag: loop_lag.take(), headers }
         })?;
         self.threads.push(thread);
         Ok(())
