@@ -85,9 +85,12 @@ fn a_cancelled_level_ends_and_keeps_what_it_has() {
         let (endpoint, mut prompts) = (endpoint(&server), prompts(8));
         let level = run_level(&endpoint, &mut prompts, &spec, &Unobserved, &cancel);
         let stop = async {
-            while server.requests().len() < 3 {
-                tokio::task::yield_now().await;
-            }
+            let three = async {
+                while server.requests().len() < 3 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(120), three).await.unwrap();
             cancel.cancel();
         };
         tokio::join!(level, stop).0.unwrap()

@@ -11,6 +11,7 @@ mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;
 mod kept_connections;
+mod killed;
 mod level;
 mod load;
 #[cfg(target_os = "linux")]

@@ -5,8 +5,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
+use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step};
 use serde_json::Value;
 
@@ -268,9 +268,7 @@ fn wait_for_journal(folder: &Path, lines: usize) {
             .find(|path| path.to_str().is_some_and(|path| path.ends_with(".journal.jsonl")))?;
         Some(fs::read_to_string(journal).ok()?.lines().count())
     };
-    while journal_lines().unwrap_or(0) < lines {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("so many lines in the journal", || journal_lines().unwrap_or(0) >= lines);
 }
 
 #[test]
@@ -286,9 +284,9 @@ fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
     wait_for_journal(&bench.path("results"), 11);
     harness.kill().unwrap();
     harness.wait().unwrap();
-    while bench.left_over().iter().any(|words| words.contains("null-engine")) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the server is gone", || {
+        !bench.left_over().iter().any(|words| words.contains("null-engine"))
+    });
 
     let output = bench.matrix(std::slice::from_ref(&config), &["--resume"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));

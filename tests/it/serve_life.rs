@@ -11,6 +11,7 @@ use spark::serve::{self, ServeError};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::client::{self, Connection};
+use crate::support::patience::wait_until;
 use crate::support::server::{Server, Setup, chat_body};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -134,9 +135,7 @@ fn the_running_request_may_finish_and_the_queued_ones_are_told() {
     queued_whole.post(CHAT, &chat_body("Hi", ""));
     server.wait_for_metric("spark_serve_queue_depth", 2.0);
     server.begin_to_stop();
-    while client::get(server.address, "/health").status == 200 {
-        std::thread::yield_now();
-    }
+    wait_until("it drains", || client::get(server.address, "/health").status != 200);
     // Between two steps the model's thread looks up.
     server.gate.allow(1);
     let events = rest(&mut queued);

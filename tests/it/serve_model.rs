@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::serve_bad_requests::all_mistakes;
 use crate::support::binary::{Binary, chat};
 use crate::support::client::{self, Connection, Reply};
+use crate::support::patience::wait_until;
 use crate::support::server::chat_body;
 
 fn text_of(reply: &Reply) -> (String, String) {
@@ -227,10 +228,9 @@ fn hang_ups_at_any_moment_leave_the_server_as_it_was() {
             }
         }
     }
-    while metric("spark_serve_requests_running") != "0" || metric("spark_serve_queue_depth") != "0"
-    {
-        std::thread::yield_now();
-    }
+    wait_until("nothing runs or waits", || {
+        metric("spark_serve_requests_running") == "0" && metric("spark_serve_queue_depth") == "0"
+    });
     let (after, _) = text_of(&chat(address, "Hello", r#", "max_tokens": 8"#));
     assert_eq!(after, before);
     assert_eq!(binary.terminate(), Some(0), "{:#?}", binary.said);

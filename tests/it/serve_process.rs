@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use crate::support::binary::Binary;
 use crate::support::client::Connection;
 use crate::support::model::small_model;
+use crate::support::patience::wait_until;
 use crate::support::server::chat_body;
 
 /// The exit code and the last line of a start that fails.
@@ -176,9 +177,7 @@ fn a_second_signal_ends_it_at_once() {
     client.event().unwrap();
     binary.signal(Signal::SIGTERM);
     // It drains now: health says so.
-    while crate::support::client::get(address, "/health").status == 200 {
-        std::thread::yield_now();
-    }
+    wait_until("it drains", || crate::support::client::get(address, "/health").status != 200);
     binary.signal(Signal::SIGTERM);
     assert_eq!(binary.wait().signal(), Some(Signal::SIGKILL as i32));
 }

@@ -10,16 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::io_threads::IoThreads;
 use super::tally::Tally;
-use super::worker::Shared;
+use super::worker::{Finished, Shared};
 use super::{LevelObserver, LevelRun, LevelSpec, Start, closed, open};
 use crate::bench::client::{Endpoint, Route};
 use crate::bench::limits;
 use crate::bench::prompts::PromptCursor;
 use crate::measure::level::{EndedBy, StartMode, assign_phases};
-use crate::measure::trace::RequestTrace;
 
-/// Records that may wait for the observer before a worker waits with its next request: several
-/// seconds' worth of the fastest server.
+/// Records that may wait for the observer: each worker has at most one, so this is more than there
+/// are workers in any sensible level.
 const RECORDS_WAITING_MAX: usize = 16_384;
 
 /// How a level's measured part was begun.
@@ -59,8 +58,9 @@ pub async fn run_level(
     });
     let mut threads = IoThreads::default();
     let mut traces = Vec::new();
-    let mut keep = |trace: RequestTrace| {
+    let mut keep = |Finished { trace, kept }: Finished| {
         observer.finished(&trace);
+        drop(kept);
         traces.push(trace);
     };
 
@@ -71,8 +71,8 @@ pub async fn run_level(
     // The channel closes when the last worker has gone.
     loop {
         tokio::select! {
-            trace = finished.recv() => match trace {
-                Some(trace) => keep(trace),
+            record = finished.recv() => match record {
+                Some(record) => keep(record),
                 None => break,
             },
             () = at(deadline) => {
@@ -107,14 +107,14 @@ pub async fn run_level(
 /// Leads the level up to its measured part, and keeps what finishes meanwhile.
 async fn lead_while(
     lead: impl Future<Output = std::io::Result<Led>>,
-    finished: &mut mpsc::Receiver<RequestTrace>,
-    keep: &mut impl FnMut(RequestTrace),
+    finished: &mut mpsc::Receiver<Finished>,
+    keep: &mut impl FnMut(Finished),
 ) -> std::io::Result<Led> {
     let mut lead = std::pin::pin!(lead);
     loop {
         tokio::select! {
             led = &mut lead => return led,
-            Some(trace) = finished.recv() => keep(trace),
+            Some(record) = finished.recv() => keep(record),
         }
     }
 }

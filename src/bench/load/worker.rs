@@ -23,7 +23,14 @@ pub(super) struct Shared {
     pub(super) epoch: Instant,
     pub(super) cancel: CancellationToken,
     /// Finished records, on their way to the caller's side.
-    pub(super) records: mpsc::Sender<RequestTrace>,
+    pub(super) records: mpsc::Sender<Finished>,
+}
+
+/// A finished record on its way to the caller's side.
+pub(super) struct Finished {
+    pub(super) trace: RequestTrace,
+    /// Dropped once the observer has it.
+    pub(super) kept: oneshot::Sender<()>,
 }
 
 /// What a worker is told to do. The answer comes when it is done.
@@ -113,9 +120,15 @@ impl Worker {
         self.client.send(ticket, body, &self.shared.cancel).await
     }
 
+    /// Hands a record over, and waits until the observer has it: a worker that sends its next
+    /// request has its last one in the journal, so that a harness which is killed loses none. It
+    /// takes a wake-up or two between requests, which occupancy would tell if it mattered.
     async fn report(&self, trace: RequestTrace) {
+        let (kept, noted) = oneshot::channel();
         // The caller's side goes away only with the level itself.
-        let _ = self.shared.records.send(trace).await;
+        if self.shared.records.send(Finished { trace, kept }).await.is_ok() {
+            let _ = noted.await;
+        }
     }
 
     async fn pause(&self, pause: Option<Duration>) {

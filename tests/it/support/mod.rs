@@ -8,6 +8,7 @@ pub mod golden;
 #[cfg(feature = "llama")]
 pub mod model;
 pub mod nvml_stub;
+pub mod patience;
 pub(crate) mod scripted;
 pub mod server;
 pub mod synthetic;

@@ -83,6 +83,11 @@ impl ScriptedServer {
         self.requests.lock().unwrap().clone()
     }
 
+    /// How many those are.
+    pub(crate) fn n_requests(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
     /// Connections so far.
     pub(crate) fn n_connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
