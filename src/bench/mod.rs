@@ -4,6 +4,7 @@
 //! It knows no engine by name (`configs/engines.toml` does) and meets every server on a socket.
 
 pub mod bandwidth;
+pub mod budget;
 pub mod cli;
 pub mod client;
 pub mod cmd;
@@ -22,6 +23,8 @@ pub mod plan;
 pub mod process;
 pub mod process_own;
 pub mod progress;
+pub mod prometheus;
+pub mod prompt_tokens;
 pub mod prompts;
 pub mod runner;
 pub mod secrets;

@@ -33,8 +33,6 @@ pub struct PromptFile {
     pub prompts: Vec<Prompt>,
     /// SHA-256 (hex) of the file's bytes.
     pub sha256: String,
-    /// Prompts that are equal to an earlier one.
-    pub n_duplicates: u64,
 }
 
 /// Why a prompts file cannot be used.
@@ -67,14 +65,12 @@ impl PromptFile {
 
     /// A single prompt, for a request of our own.
     pub fn of_one(prompt: Prompt) -> Self {
-        Self { path: PathBuf::new(), prompts: vec![prompt], sha256: String::new(), n_duplicates: 0 }
+        Self { path: PathBuf::new(), prompts: vec![prompt], sha256: String::new() }
     }
 
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PromptsError> {
         let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let mut prompts = Vec::new();
-        let mut seen = HashSet::new();
-        let mut n_duplicates = 0;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if line.trim_ascii().is_empty() {
                 continue;
@@ -84,14 +80,13 @@ impl PromptFile {
                 line: index + 1,
                 reason,
             })?;
-            n_duplicates += u64::from(!seen.insert(hex(&Sha256::digest(prompt.canonical()))));
             prompts.push(prompt);
         }
         if prompts.is_empty() {
             return Err(PromptsError::Empty(path.into()));
         }
         let sha256 = hex(&Sha256::digest(bytes));
-        Ok(Self { path: path.into(), prompts, sha256, n_duplicates })
+        Ok(Self { path: path.into(), prompts, sha256 })
     }
 }
 
@@ -189,6 +184,8 @@ pub struct PromptCursor {
 struct Deck {
     file: PromptFile,
     order: Vec<u32>,
+    /// Whether the prompt at that place of the order is equal to an earlier one.
+    repeats: Vec<bool>,
     reuse: PromptReuse,
     dealt: AtomicU64,
 }
@@ -201,6 +198,8 @@ pub struct Draw {
     pub prompt_index: u32,
     /// How often the file has been gone through, this time included: from 1.
     pub pass: u64,
+    /// Whether the very same text was dealt out before.
+    pub is_repeated: bool,
 }
 
 impl PromptCursor {
@@ -211,7 +210,8 @@ impl PromptCursor {
         if let Some(seed) = shuffle_seed {
             shuffle(&mut order, seed);
         }
-        Self { deck: Arc::new(Deck { file, order, reuse, dealt: AtomicU64::new(0) }) }
+        let repeats = repeats(&file.prompts, &order);
+        Self { deck: Arc::new(Deck { file, order, repeats, reuse, dealt: AtomicU64::new(0) }) }
     }
 
     /// The file that it deals from.
@@ -229,12 +229,22 @@ impl PromptCursor {
         let dealt = self.deck.dealt.fetch_add(1, Ordering::Relaxed);
         let n = self.deck.order.len() as u64;
         let place = usize::try_from(dealt % n).expect("less than a length");
+        let pass = dealt / n + 1;
+        let starts_again = pass > 1 && self.deck.reuse == PromptReuse::Allow;
         Draw {
             deck: Arc::clone(&self.deck),
             prompt_index: self.deck.order[place],
-            pass: dealt / n + 1,
+            pass,
+            is_repeated: starts_again || self.deck.repeats[place],
         }
     }
+}
+
+/// For each place of an order, whether an equal prompt stands before it.
+fn repeats(prompts: &[Prompt], order: &[u32]) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    let digest = |index: &u32| Sha256::digest(prompts[*index as usize].canonical());
+    order.iter().map(|index| !seen.insert(digest(index))).collect()
 }
 
 impl Draw {
@@ -282,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_are_read_and_duplicates_counted() {
+    fn both_shapes_are_read_and_repetitions_known() {
         let file = parse(concat!(
             "\u{feff}{\"id\": 1, \"text\": \"a\"}\r\n",
             "\n",
@@ -293,8 +303,18 @@ mod tests {
         .unwrap();
         assert_eq!(file.prompts.len(), 4);
         assert_eq!(file.prompts[0], Prompt::Text("a".into()));
-        assert_eq!(file.n_duplicates, 2, "the same conversation in another shape is the same");
         assert_eq!(file.sha256.len(), 64);
+        let repeated = |reuse| {
+            let prompts = PromptCursor::new(file.clone(), None, reuse);
+            (0..6).map(|_| prompts.draw().is_repeated).collect::<Vec<_>>()
+        };
+        let once = [false, false, true, true];
+        assert_eq!(
+            repeated(PromptReuse::Forbid),
+            [&once[..], &once[..2]].concat(),
+            "the same conversation in another shape is the same, and a salt makes it new"
+        );
+        assert_eq!(repeated(PromptReuse::Allow), [&once[..], &[true, true]].concat());
     }
 
     #[test]

@@ -1,10 +1,15 @@
-//! What a socket knows and neither std nor nix tell: Linux's `TCP_INFO`.
+//! What neither std nor nix can do safely: to read what a socket knows (Linux's `TCP_INFO`), and to
+//! have a child die with its parent.
 //!
-//! Unsafe because `getsockopt` writes into memory that we hand to it. The kernel's struct grows
+//! The first is unsafe because `getsockopt` writes into memory that we hand to it. The kernel's struct grows
 //! with its version and returns how much of it was filled, so it is read as bytes at the offsets of
-//! the kernel's own header (`include/uapi/linux/tcp.h`), which never change.
+//! the kernel's own header (`include/uapi/linux/tcp.h`), which never change. The second is unsafe
+//! because its call has to stand between fork and exec.
 
-#![allow(unsafe_code, reason = "the socket options that nix lacks")]
+#![allow(
+    unsafe_code,
+    reason = "the socket options that nix lacks, and a call between fork and exec"
+)]
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -26,6 +31,32 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> TcpInfo {
     {
         let _ = socket;
         TcpInfo::default()
+    }
+}
+
+/// Has the kernel kill the process of `command` when the thread that starts it ends, however that
+/// happens: call it from a thread that lives as long as its process. Reaches the process itself and
+/// no child of it. Does nothing where there is no such call.
+pub fn die_with_parent(command: &mut std::process::Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::errno::Errno;
+        use std::os::unix::process::CommandExt as _;
+
+        let parent = std::process::id();
+        let tie = move || {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            // It may have died before the call.
+            let alive = std::os::unix::process::parent_id() == parent;
+            if alive { Ok(()) } else { Err(Errno::ESRCH.into()) }
+        };
+        // SAFETY: between fork and exec only calls are allowed that a signal handler may make too:
+        // `prctl` and `getppid` are, and nothing here allocates or locks.
+        unsafe { command.pre_exec(tie) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = command;
     }
 }
 

@@ -9,6 +9,7 @@ mod requests;
 
 pub use outside::{
     AskedLength, ClientFacts, GpuFacts, ModelMismatch, Outside, PromptFacts, TokenizerCheck,
+    memory_not_released,
 };
 
 use super::level::LevelSummary;

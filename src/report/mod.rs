@@ -131,6 +131,7 @@ fn without_requests(run: &StoredRun) -> ResultsFile {
     let levels = file.levels.iter().map(|level| Level {
         summary: level.summary.clone(),
         hardware: level.hardware.clone(),
+        server_metrics: None,
         flags: level.flags.clone(),
         verdict: level.verdict,
         requests: Vec::new(),

@@ -189,6 +189,7 @@ mod tests {
         let level = Level {
             summary: Summary { concurrency: 1, ..Summary::default() },
             hardware: None,
+            server_metrics: None,
             flags: Vec::new(),
             verdict: Verdict::Valid,
             requests,

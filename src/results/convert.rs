@@ -7,6 +7,6 @@ mod flags;
 mod request;
 mod summary;
 
-pub use flags::{flag, verdict};
+pub use flags::{add_flag, flag, verdict};
 pub use request::{BadRecord, Keep, record_of_trace, trace_of_record};
 pub use summary::{definitions, summary};

@@ -94,6 +94,19 @@ impl Journal {
         self.append(&Line::Request(Box::new(record_of_trace(trace, Keep::ALL))))
     }
 
+    /// A level that was finished earlier, whole: what a resumed run took over is in its journal too,
+    /// so that what is recovered from it lacks nothing.
+    ///
+    /// # Errors
+    /// As [`Self::level_end`].
+    pub fn finished_level(&self, head: &LevelHead, level: &Level) -> std::io::Result<()> {
+        self.level(head)?;
+        for request in &level.requests {
+            self.append(&Line::Request(Box::new(request.clone())))?;
+        }
+        self.level_end(level)
+    }
+
     /// The level has ended. Its requests' phases are those of `level`.
     ///
     /// # Errors

@@ -205,7 +205,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<ResultsFile, StoreError> {
 }
 
 /// Reads files, and each `*.json` of folders, sorted by file name; a file that is named twice is
-/// read once.
+/// read once. An interrupted run whose levels a resumed one took over stands in that one: it is
+/// left out where both are named.
 ///
 /// # Errors
 /// The first of [`read`]'s; a folder without any results file.
@@ -223,14 +224,34 @@ pub fn read_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<StoredRun>, StoreErr
         }
         found.extend(inside);
     }
-    read_each(found)
+    Ok(without_resumed(read_each(found)?))
 }
 
-/// Reads each `*.json` of one folder, which may hold none.
+/// Leaves out the interrupted runs that another one of `runs` took up.
+fn without_resumed(mut runs: Vec<StoredRun>) -> Vec<StoredRun> {
+    let taken_up: BTreeSet<String> =
+        runs.iter().flat_map(|run| run.file.meta.resumed_from.iter().cloned()).collect();
+    // A server that died is something to know of it, whatever came later.
+    let is_gone_on = |run: &StoredRun| {
+        run.file.interrupted && run.file.failed.is_none() && taken_up.contains(&run.name())
+    };
+    runs.retain(|run| !is_gone_on(run));
+    runs
+}
+
+/// Reads each `*.json` of one folder, which may hold none, as [`read_many`] does.
 ///
 /// # Errors
 /// As [`read_many`].
 pub fn read_folder(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
+    Ok(without_resumed(read_history(dir)?))
+}
+
+/// Reads each `*.json` of one folder, interrupted runs that were taken up later included.
+///
+/// # Errors
+/// As [`read_many`].
+pub fn read_history(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
     read_each(list(dir)?)
 }
 
@@ -314,6 +335,31 @@ mod tests {
         let runs = read_many(&[late.as_path(), dir.path()]).unwrap();
         let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
         assert_eq!(paths, [early.as_path(), late.as_path()]);
+    }
+
+    #[test]
+    fn an_interrupted_run_stands_in_the_one_that_took_it_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cut = run("a", "2026-10-20T00:00:00Z");
+        cut.interrupted = true;
+        let cut = write_new(dir.path(), &cut).unwrap();
+        let name = cut.file_name().unwrap().to_str().unwrap().to_owned();
+        let mut failed = run("b", "2026-10-20T00:00:00Z");
+        failed.failed = Some(crate::results::record::Reason {
+            reason: "server_died".into(),
+            text: String::new(),
+        });
+        let failed = write_new(dir.path(), &failed).unwrap();
+        let mut whole = run("a", "2026-10-21T00:00:00Z");
+        whole.meta.resumed_from =
+            vec![name, failed.file_name().unwrap().to_str().unwrap().to_owned()];
+        let whole = write_new(dir.path(), &whole).unwrap();
+        let runs = read_many(&[dir.path()]).unwrap();
+        let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
+        assert_eq!(paths, [failed.as_path(), whole.as_path()]);
+        assert_eq!(read_many(&[&cut]).unwrap().len(), 1, "alone it is all there is");
+        assert_eq!(read_folder(dir.path()).unwrap().len(), 2);
+        assert_eq!(read_history(dir.path()).unwrap().len(), 3, "for one that resumes once more");
     }
 
     #[test]

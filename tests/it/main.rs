@@ -16,6 +16,8 @@ mod level;
 mod load;
 #[cfg(target_os = "linux")]
 mod matrix;
+#[cfg(target_os = "linux")]
+mod matrix_turns;
 mod odd_endings;
 mod odd_streams;
 mod prompts;

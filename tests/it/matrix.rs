@@ -3,111 +3,14 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use crate::support::matrix::{ANY_PORT, Bench, GOOD, SHORT, text, wait_for_journal};
 use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step};
 use serde_json::Value;
 
-const BENCH: &str = env!("CARGO_BIN_EXE_spark-bench");
-
-/// A folder with configs, engines, prompts and results.
-struct Bench {
-    folder: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let prompts: String =
-            (0..200).map(|i| format!("{{\"id\": {i}, \"text\": \"prompt {i}\"}}\n")).collect();
-        fs::write(folder.path().join("p.jsonl"), prompts).unwrap();
-        fs::write(folder.path().join("engines.toml"), "").unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Adds an engine that is a shell script. `$PORT` is its port.
-    fn engine(&self, name: &str, script: &str, deadline: &str, more: &str) {
-        let script = script.replace("$PORT", "{port}").replace("$BENCH", BENCH);
-        let entry = format!(
-            "[engine.{name}]\nversion = [\"sh\", \"-c\", \"echo {name} 1\"]\n\
-             start = [\"sh\", \"-c\", '''{script}''']\n\
-             ready = {{ url = \"http://127.0.0.1:{{port}}/health\", deadline = \"{deadline}\" }}\n\
-             stop = {{ signal = \"TERM\", grace = \"300ms\" }}\n\
-             skip_exit_codes = {{ \"3\" = \"does not fit in memory\" }}\n{more}\n"
-        );
-        let path = self.path("engines.toml");
-        let text = fs::read_to_string(&path).unwrap_or_default() + &entry;
-        fs::write(path, text).unwrap();
-    }
-
-    /// Adds a target that uses the engine of the same name.
-    fn config(&self, name: &str, base_url: &str, workload: &str) -> PathBuf {
-        let prompts = self.path("p.jsonl");
-        let text = format!(
-            "[target]\nname = \"{name}\"\nchange = \"\"\nprecision = \"none\"\nmodel = \"m\"\n\
-             base_url = \"{base_url}\"\n[engine]\nuse = \"{name}\"\n[workload]\n\
-             prompts = [{prompts:?}]\nwarmup = 1\nmax_tokens = 4\nignore_eos = true\n{workload}\n"
-        );
-        let path = self.path(&format!("{name}.toml"));
-        fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn target(&self, name: &str, script: &str, deadline: &str) -> PathBuf {
-        self.engine(name, script, deadline, "");
-        self.config(name, ANY_PORT, SHORT)
-    }
-
-    fn matrix(&self, configs: &[PathBuf], flags: &[&str]) -> Command {
-        let mut command = Command::new(BENCH);
-        command.arg("matrix").args(configs).args(flags);
-        command.arg("--out").arg(self.path("results")).arg("--no-self-test");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn results(&self) -> Vec<Value> {
-        let mut files: Vec<PathBuf> = fs::read_dir(self.path("results"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|ext| ext == "json"))
-            .collect();
-        files.sort();
-        files.iter().map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap()).collect()
-    }
-
-    /// Processes whose command line names this folder or that were started from it.
-    fn left_over(&self) -> Vec<String> {
-        let marker = self.folder.path().to_str().unwrap().to_owned();
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        entries
-            .filter_map(|entry| {
-                let words = fs::read(entry.path().join("cmdline")).ok()?;
-                let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-                let both = String::from_utf8_lossy(&[words, environment].concat()).into_owned();
-                both.contains(&marker).then_some(both)
-            })
-            .collect()
-    }
-}
-
-const ANY_PORT: &str = "http://127.0.0.1:{port}/v1";
-const SHORT: &str = "concurrency = [1, 2]\nrequests = 4";
-const GOOD: &str = "exec $BENCH null-engine --port $PORT --model m --ttft-ms 2 --gap-ms 1";
-
 fn reason(file: &Value, kind: &str) -> String {
     file[kind]["reason"].as_str().unwrap_or_else(|| panic!("no {kind}: {file:.300}")).to_owned()
-}
-
-fn text(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    format!("{}\n{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
 #[test]
@@ -135,7 +38,7 @@ fn a_good_engine_is_measured_and_stopped() {
 #[test]
 fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
     let bench = Bench::new();
-    let marker = bench.folder.path().display().to_string();
+    let marker = bench.marker();
     let mark = |script: &str| format!("MARK={marker}; export MARK; {script}");
     let other_model = GOOD.replace("--model m", "--model other");
     let stubborn = format!("trap '' TERM; $({GOOD})").replace("exec ", "");
@@ -259,22 +162,10 @@ fn a_bad_config_is_named_with_its_line_and_the_others_run() {
     assert_eq!(bench.results().len(), 1);
 }
 
-/// Waits until the journal in the results folder holds so many lines.
-fn wait_for_journal(folder: &Path, lines: usize) {
-    let journal_lines = || {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let journal = entries
-            .map(|entry| entry.path())
-            .find(|path| path.to_str().is_some_and(|path| path.ends_with(".journal.jsonl")))?;
-        Some(fs::read_to_string(journal).ok()?.lines().count())
-    };
-    wait_until("so many lines in the journal", || journal_lines().unwrap_or(0) >= lines);
-}
-
 #[test]
 fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
     let bench = Bench::new();
-    let marker = bench.folder.path().display().to_string();
+    let marker = bench.marker();
     bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
     // The second level is long enough to be killed in.
     let work = "concurrency = [1, 2]\nrequests = { default = 4, \"2\" = 150 }";
@@ -306,9 +197,40 @@ fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
 }
 
 #[test]
+fn a_server_outlives_neither_harness_nor_supervisor_even_if_both_are_killed_at_once() {
+    let bench = Bench::new();
+    let marker = bench.marker();
+    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
+    let config = bench.config("good", ANY_PORT, "concurrency = [1]\nrequests = 190");
+    let mut harness = bench.matrix(&[config], &[]).spawn().unwrap();
+    wait_for_journal(&bench.path("results"), 5);
+    let signal = |id: u32, signal| {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(i32::try_from(id).unwrap()), signal)
+            .unwrap();
+    };
+    let supervisors: Vec<u32> = spark::bench::process::tree::descendants(harness.id())
+        .into_iter()
+        .map(|process| process.pid)
+        .filter(|pid| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains("supervise")
+        })
+        .collect();
+    assert_eq!(supervisors.len(), 1);
+    // The harness cannot help while it is stopped, and is killed as it is.
+    signal(harness.id(), nix::sys::signal::Signal::SIGSTOP);
+    signal(supervisors[0], nix::sys::signal::Signal::SIGKILL);
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    wait_until("the server is gone", || {
+        !bench.left_over().iter().any(|words| words.contains("null-engine"))
+    });
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured() {
     let bench = Bench::new();
-    let marker = bench.folder.path().display().to_string();
+    let marker = bench.marker();
     bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
     let config = bench.config("good", ANY_PORT, "concurrency = [1]\nrequests = 190");
     let harness = bench.matrix(&[config], &[]).spawn().unwrap();

@@ -25,6 +25,7 @@ fn run_file(target: &str) -> ResultsFile {
     let level = Level {
         summary: Summary { concurrency: 1, n_ok: 7, n: 7, ..Summary::default() },
         hardware: None,
+        server_metrics: None,
         flags: Vec::new(),
         verdict: Verdict::Valid,
         requests: Vec::new(),

@@ -4,14 +4,18 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::announce::announce;
 use super::measuring::{Common, Session};
 use super::plan as precision;
 use super::{BadInput, answer};
 use crate::bench::config::PromptSource;
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
 use crate::bench::progress::round;
-use crate::bench::runner::{Earlier, Outcome, Work, run_target};
+use crate::bench::runner::{
+    Earlier, Harness, Outcome, Work, mismatch, run_interleaved, run_target,
+};
 use crate::exit_codes;
+use crate::results::store::StoreError;
 
 /// Flags of `spark-bench matrix`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +39,9 @@ pub struct Args {
     /// same hash are not measured again.
     #[arg(long)]
     resume: bool,
+    /// Let two targets take turns, level by level (A B B A), each turn on a server of its own.
+    #[arg(long)]
+    interleave: bool,
     /// Keep the servers' logs in this folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -52,6 +59,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         .map_err(|error| BadInput(error.to_string()))?;
     if plan.targets.is_empty() && plan.bad.is_empty() {
         return Err(BadInput("no config names a target that is wanted".into()).into());
+    }
+    let order = if args.interleave { Order::Interleaved } else { Order::OneByOne };
+    if order == Order::Interleaved {
+        pair(&plan)?;
     }
     if args.dry_run {
         answer(&describe(&plan))?;
@@ -75,28 +86,51 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         if !levels.is_empty() {
             session.measure_floor(&levels).await;
         }
-        run_plan(&session, plan).await
+        run_plan(&session, plan, order).await
     })
 }
 
-async fn run_plan(session: &Session, plan: Plan) -> anyhow::Result<u8> {
+/// In which order targets are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    OneByOne,
+    Interleaved,
+}
+
+/// The two targets that take turns.
+fn pair(plan: &Plan) -> Result<[&PlannedTarget; 2], BadInput> {
+    let [a, b] = plan.targets.as_slice() else {
+        let n = plan.targets.len();
+        return Err(BadInput(format!("--interleave takes two targets, and the configs name {n}")));
+    };
+    match mismatch(&a.config, &b.config) {
+        Some(text) => Err(BadInput(format!("--interleave: {text}"))),
+        None => Ok([a, b]),
+    }
+}
+
+async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result<u8> {
     let harness = &session.harness;
     for bad in &plan.bad {
         harness.progress.warn(&bad.text);
     }
+    announce(harness, &plan.targets)?;
     let (levels, requests) = plan.size();
     harness.progress.plan(levels, requests);
-    harness.progress.say(&format!("{levels} levels, {requests} requests"));
+    harness.progress.say(&format!("{levels} levels, {requests} requests in all"));
+    let groups: Vec<Vec<&PlannedTarget>> = match order {
+        Order::OneByOne => plan.targets.iter().map(|target| vec![target]).collect(),
+        Order::Interleaved => vec![pair(&plan)?.to_vec()],
+    };
     let mut outcomes: Vec<Outcome> = Vec::new();
-    'all: for target in &plan.targets {
+    'all: for group in &groups {
         let started = Instant::now();
-        for repeat in 1..=target.config.workload.repeats.get() {
-            wait_for_turn(session, target, started, repeat).await;
+        for repeat in 1..=group[0].config.workload.repeats.get() {
+            wait_for_turn(session, group[0], started, repeat).await;
             if harness.cancel.is_cancelled() {
                 break 'all;
             }
-            let work = Work { config: target.config.clone(), spec: target.spec.clone(), repeat };
-            let written = run_target(harness, &work).await?;
+            let written = measure(harness, group, repeat).await?;
             for outcome in &written {
                 session.tell(outcome);
             }
@@ -107,6 +141,25 @@ async fn run_plan(session: &Session, plan: Plan) -> anyhow::Result<u8> {
     let bad = plan.bad.iter().map(|_| exit_codes::USAGE);
     let interrupted = harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
     Ok(exit_codes::worst(bad.chain(interrupted).chain([code])))
+}
+
+/// One pass over the ladder of a target, or of two that take turns.
+async fn measure(
+    harness: &Harness,
+    group: &[&PlannedTarget],
+    repeat: u32,
+) -> Result<Vec<Outcome>, StoreError> {
+    let work = |target: &&PlannedTarget| Work {
+        config: target.config.clone(),
+        spec: target.spec.clone(),
+        repeat,
+    };
+    let works: Vec<Work> = group.iter().map(work).collect();
+    match works.as_slice() {
+        [a, b] => run_interleaved(harness, [a, b]).await,
+        [one] => run_target(harness, one).await,
+        _ => unreachable!("a group is one target or a pair"),
+    }
 }
 
 /// Waits until a repeat may begin: its config's spacing after the start of the one before.

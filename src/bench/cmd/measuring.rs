@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer;
 use crate::analyse::littles_law;
+use crate::bench::budget::Budget;
+use crate::bench::config::values::Positive;
 use crate::bench::progress::{Mode, Progress};
 use crate::bench::runner::{Harness, Outcome, client_floor};
 use crate::exit_codes;
@@ -30,6 +32,9 @@ pub struct Common {
     /// Do not measure the harness's own error first (five seconds, once a boot).
     #[arg(long)]
     no_self_test: bool,
+    /// Stop before the requests cost more than this together, by the targets' prices, in USD.
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<Positive>,
     /// How progress is shown on stderr.
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     progress: Mode,
@@ -44,7 +49,14 @@ impl Common {
     /// For a command that writes no results and needs no progress.
     pub fn quiet() -> Self {
         let out = PathBuf::from("results");
-        Self { out, quiet: true, json: false, no_self_test: true, progress: Mode::Off }
+        Self {
+            out,
+            quiet: true,
+            json: false,
+            no_self_test: true,
+            max_cost: None,
+            progress: Mode::Off,
+        }
     }
 }
 
@@ -90,9 +102,10 @@ impl Session {
             stop.await;
             token.cancel();
         });
-        let harness = Harness::new(common.out.clone(), progress, cancel)
+        let mut harness = Harness::new(common.out.clone(), progress, cancel)
             .await
             .context("finding the running program")?;
+        harness.budget = Budget::new(common.max_cost.map(Positive::get));
         let answer_as = if common.json { AnswerAs::Json } else { AnswerAs::Text };
         Ok(Self { harness, answer_as, self_test: !common.no_self_test })
     }

@@ -2,6 +2,7 @@
 //!
 //! `run` returns an exit code; the answer goes to stdout, everything else to stderr.
 
+mod announce;
 pub mod bandwidth;
 pub mod check;
 pub mod compare;

@@ -147,14 +147,42 @@ pub fn sentences(levels: &[LevelPlan]) -> Vec<String> {
     lines
 }
 
-fn forecast_lines(forecast: &Forecast) -> Vec<String> {
+/// The plan in a line a level.
+pub fn short(levels: &[LevelPlan]) -> Vec<String> {
+    let line = |level: &LevelPlan| {
+        let named = |p: Option<f64>| p.map_or("none".into(), |p| format!("p{:.0}", p * 100.0));
+        let bounded = named(level.bounded_percentile);
+        let serial = match level.bounded_percentile_serial {
+            _ if level.concurrency == 1 => String::new(),
+            serial => format!(" ({} if the server does one at a time)", named(serial)),
+        };
+        let forecast = level.forecast.as_ref().map(|forecast| {
+            let (time, said) = (hours(forecast.time), said(forecast));
+            format!("; about {time}, TTFT {said}")
+        });
+        format!(
+            "  c={}: {} requests, bounded up to {bounded}{serial}{}",
+            level.concurrency,
+            level.requests,
+            forecast.unwrap_or_default()
+        )
+    };
+    levels.iter().map(line).collect()
+}
+
+/// "p50 ±2.1 %, p90 ±5.0 %".
+fn said(forecast: &Forecast) -> String {
     let said = forecast.precision.iter().map(|(p, precision)| {
         let within = precision
             .map_or("without an upper end".into(), |value| format!("±{:.1} %", value * 100.0));
         format!("p{:.0} {within}", p * 100.0)
     });
-    let said: Vec<String> = said.collect();
-    let mut lines = vec![format!("    about {}; TTFT {}", hours(forecast.time), said.join(", "))];
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn forecast_lines(forecast: &Forecast) -> Vec<String> {
+    let (time, said) = (hours(forecast.time), said(forecast));
+    let mut lines = vec![format!("    about {time}; TTFT {said}")];
     lines.extend(forecast.rows.iter().map(|row| {
         format!(
             "    TTFT p{:.0} within ±{:.0} %: {:.0} requests, {}",
@@ -167,7 +195,8 @@ fn forecast_lines(forecast: &Forecast) -> Vec<String> {
     lines
 }
 
-fn hours(time: Duration) -> String {
+/// A time that is read easily.
+pub fn hours(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 90.0 {
         format!("{seconds:.0} s")
@@ -223,6 +252,11 @@ mod tests {
             bounded_percentile_serial: bounded(12.0),
             forecast: None,
         };
+        let brief = short(std::slice::from_ref(&level));
+        assert_eq!(
+            brief,
+            ["  c=16: 200 requests, bounded up to p95 (p50 if the server does one at a time)"]
+        );
         let said = sentences(&[level]);
         assert!(said[0].contains("p95 (p50 if the server does one at a time)"), "{said:?}");
     }

@@ -1,17 +1,20 @@
 //! `spark-bench run`: one target that is already running, one results file.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
 use super::BadInput;
+use super::announce::announce;
 use super::measuring::{Common, Session};
 use crate::bench::config::values::{BaseUrl, Ladder, Name, NonNegative, Positive, Requests};
 use crate::bench::config::{
-    Arrivals, Config, EndpointKind, HardwareFacts, ModelFacts, PromptReuse, Slo, StartMode, Target,
-    TimeLimit, TimeSpan, Workload,
+    Arrivals, Config, EndpointKind, HardwareFacts, ModelFacts, Price, PromptReuse, Slo, StartMode,
+    Target, TimeLimit, TimeSpan, Workload,
 };
+use crate::bench::plan::PlannedTarget;
 use crate::bench::runner::{Work, run_target};
 use crate::bench::secrets::Secrets;
 
@@ -135,6 +138,18 @@ pub struct Args {
     /// Keep the hardware samples in a file beside the results.
     #[arg(long)]
     save_series: bool,
+    /// What a million prompt tokens cost there, in USD.
+    #[arg(long, value_name = "USD", requires = "price_output")]
+    price_input: Option<NonNegative>,
+    /// What a million prompt tokens from the provider's cache cost [default: as the others].
+    #[arg(long, value_name = "USD", requires = "price_input")]
+    price_cached: Option<NonNegative>,
+    /// What a million output tokens cost there, in USD.
+    #[arg(long, value_name = "USD", requires = "price_input")]
+    price_output: Option<NonNegative>,
+    /// The model's tokenizer.json, to check the server's counts of prompt tokens with.
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -154,21 +169,36 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     super::measuring::block_on(async move {
         let mut session = Session::start(&common).await?;
         let work = Work { config, spec: None, repeat: 1 };
-        let levels = work.config.workload.concurrency.levels();
-        let requests = levels.iter().map(|&c| u64::from(work.config.workload.requests_at(c))).sum();
-        session.harness.progress.plan(levels.len(), requests);
-        session.measure_floor(levels).await;
+        let target = PlannedTarget { config: work.config.clone(), spec: None };
+        announce(&session.harness, std::slice::from_ref(&target))?;
+        let (levels, requests) = target.size();
+        session.harness.progress.plan(levels, requests);
+        session.measure_floor(work.config.workload.concurrency.levels()).await;
         let outcomes = run_target(&session.harness, &work).await?;
         session.answer(&outcomes)
     })
 }
 
 impl Args {
-    fn into_config(self) -> Result<(Config, Common), BadInput> {
-        let headers_env = self.header_env.iter().map(|pair| match pair.split_once('=') {
+    fn price(&self) -> Option<Price> {
+        Some(Price {
+            input_per_mtok: self.price_input?,
+            cached_per_mtok: self.price_cached,
+            output_per_mtok: self.price_output?,
+            date: None,
+        })
+    }
+
+    fn headers_env(&self) -> Result<BTreeMap<String, String>, BadInput> {
+        let pairs = self.header_env.iter().map(|pair| match pair.split_once('=') {
             Some((header, name)) => Ok((header.to_owned(), name.to_owned())),
             None => Err(BadInput(format!("--header-env {pair:?} is not HEADER=VAR"))),
         });
+        pairs.collect()
+    }
+
+    fn into_config(self) -> Result<(Config, Common), BadInput> {
+        let (price, headers_env) = (self.price(), self.headers_env()?);
         let target = Target {
             name: self.target,
             change: self.change,
@@ -178,14 +208,14 @@ impl Args {
             base_model: self.base_model,
             accept_models: self.accept_model,
             key_env: self.key_env.unwrap_or_default(),
-            headers_env: headers_env.collect::<Result<_, _>>()?,
+            headers_env,
             endpoint: self.endpoint.unwrap_or_default(),
-            price: None,
+            price,
             omit_body: self.omit_body,
             max_tokens_field: self
                 .max_tokens_field
                 .unwrap_or_else(crate::bench::config::target::max_tokens_field),
-            tokenizer: None,
+            tokenizer: self.tokenizer,
             ca_file: self.ca_file,
         };
         let defaults = Workload::default();

@@ -100,7 +100,6 @@ fn prompts() -> PromptCursor {
         path: "(none)".into(),
         prompts: vec![Prompt::Text("Tell me a story.".to_owned())],
         sha256: String::new(),
-        n_duplicates: 0,
     };
     PromptCursor::new(file, None, PromptReuse::Allow)
 }

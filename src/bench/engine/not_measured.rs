@@ -43,6 +43,11 @@ impl NotMeasured {
         Self { log_tail, ..self }
     }
 
+    /// Whether the end of the server's log may explain it.
+    pub fn wants_log(&self) -> bool {
+        !matches!(self.kind, Kind::Interrupted | Kind::Skipped)
+    }
+
     /// Interrupted.
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "interrupted", "interrupted")

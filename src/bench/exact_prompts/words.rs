@@ -169,12 +169,7 @@ impl Measure {
                 prompts.push(dice.with_earlier(earlier, text));
             }
         }
-        Ok(PromptFile {
-            path: PathBuf::from(point.name()),
-            prompts,
-            sha256: point.sha256(),
-            n_duplicates: 0,
-        })
+        Ok(PromptFile { path: PathBuf::from(point.name()), prompts, sha256: point.sha256() })
     }
 }
 

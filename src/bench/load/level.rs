@@ -47,7 +47,7 @@ pub async fn run_level(
     let stop = cancel.child_token();
     let _stop_if_dropped = stop.clone().drop_guard();
     let epoch = Instant::now();
-    let tally = Arc::new(Tally::new(prompts, spec.n_ok, spec.max_attempts));
+    let tally = Arc::new(Tally::new(prompts, spec));
     let (records, mut finished) = mpsc::channel(RECORDS_WAITING_MAX);
     let shared = Arc::new(Shared {
         route: Arc::new(Route::new(endpoint)),
@@ -84,11 +84,12 @@ pub async fn run_level(
 
     let seen = threads.join();
     traces.sort_by_key(|trace| trace.index);
-    let ended_by = match (tally.is_reached(), cancel.is_cancelled(), timed_out) {
-        (true, _, _) => EndedBy::NOk,
-        (_, true, _) => EndedBy::Interrupted,
-        (_, _, true) => EndedBy::MaxDuration,
-        _ => EndedBy::MaxAttempts,
+    let ended_by = match () {
+        () if tally.is_reached() => EndedBy::NOk,
+        () if cancel.is_cancelled() => EndedBy::Interrupted,
+        () if timed_out => EndedBy::MaxDuration,
+        () if tally.is_too_expensive() => EndedBy::MaxCost,
+        () => EndedBy::MaxAttempts,
     };
     assign_phases(spec.concurrency, led.start_mode, &mut traces);
     let measured = traces.iter().filter(|trace| trace.is_measured());
@@ -99,6 +100,7 @@ pub async fn run_level(
         epoch,
         loop_lag: seen.loop_lag,
         n_salted: tally.counts().salted,
+        n_repeated: tally.counts().repeated,
         response_headers: telling_headers(endpoint, seen.headers),
         traces,
     })

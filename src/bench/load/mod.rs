@@ -20,11 +20,12 @@ pub use lag::LoopLag;
 pub use level::run_level;
 pub use schedule::Schedule;
 
+use crate::bench::budget::Purse;
 use crate::measure::level::{EndedBy, StartMode};
 use crate::measure::trace::RequestTrace;
 
 /// What a level is asked to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct LevelSpec {
     /// Requests in flight (closed loop); ignored by an open one.
     pub concurrency: u32,
@@ -38,6 +39,8 @@ pub struct LevelSpec {
     pub max_duration: Option<Duration>,
     /// How requests begin.
     pub start: Start,
+    /// What the requests may cost, where they cost anything.
+    pub purse: Option<Purse>,
 }
 
 impl LevelSpec {
@@ -50,6 +53,7 @@ impl LevelSpec {
             max_attempts: n_ok.saturating_mul(3),
             max_duration: None,
             start: Start::Staggered,
+            purse: None,
         }
     }
 }
@@ -97,8 +101,10 @@ pub struct LevelRun {
     pub measured_from: Option<Duration>,
     /// How late the load's own event loops were.
     pub loop_lag: LoopLag,
-    /// Prompts that went out with a salt line.
+    /// Measured requests whose prompt had a salt line in front.
     pub n_salted: u32,
+    /// Measured requests whose text this server had been sent before.
+    pub n_repeated: u32,
     /// Headers of one good answer that say who answered; never a cookie.
     pub response_headers: BTreeMap<String, String>,
 }

@@ -120,7 +120,7 @@ async fn work(
                             worker
                         });
                     }
-                    Err(Refused::Attempts) => break,
+                    Err(Refused::Attempts | Refused::Cost) => break,
                     // Nobody sends this one: it would be one too many.
                     Err(Refused::Enough) => {}
                 }

@@ -2,14 +2,17 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::LevelSpec;
+use crate::bench::budget::Purse;
 use crate::bench::prompts::{Draw, PromptCursor};
-use crate::measure::trace::{Outcome, Phase};
+use crate::measure::trace::{Phase, RequestTrace};
 
 /// The level's counts.
 pub(super) struct Tally {
     prompts: PromptCursor,
     n_ok_wanted: u32,
     max_attempts: u32,
+    purse: Option<Purse>,
     counts: Mutex<Counts>,
 }
 
@@ -22,7 +25,12 @@ pub(super) struct Counts {
     pub(super) attempts: u32,
     pub(super) ok: u32,
     in_flight: u32,
+    /// Measured requests with a salt line.
     pub(super) salted: u32,
+    /// Measured requests whose text was sent before.
+    pub(super) repeated: u32,
+    /// A request was refused for its price: none is sent after it.
+    too_expensive: bool,
 }
 
 /// Why a request may not be sent.
@@ -33,6 +41,8 @@ pub(super) enum Refused {
     Enough,
     /// `max_attempts` is used up.
     Attempts,
+    /// It may cost more than is left.
+    Cost,
 }
 
 /// A request that may be sent: its place in the order, and its prompt.
@@ -43,16 +53,24 @@ pub(super) struct Admitted {
 }
 
 impl Tally {
-    pub(super) fn new(prompts: &PromptCursor, n_ok_wanted: u32, max_attempts: u32) -> Self {
-        Self { prompts: prompts.clone(), n_ok_wanted, max_attempts, counts: Mutex::default() }
+    pub(super) fn new(prompts: &PromptCursor, spec: &LevelSpec) -> Self {
+        Self {
+            prompts: prompts.clone(),
+            n_ok_wanted: spec.n_ok,
+            max_attempts: spec.max_attempts,
+            purse: spec.purse.clone(),
+            counts: Mutex::default(),
+        }
     }
 
-    /// The next warm-up request.
-    pub(super) fn warmup(&self) -> Admitted {
-        self.deal(Phase::Warmup, &mut self.lock())
+    /// The next warm-up request, if it can be paid for.
+    pub(super) fn warmup(&self) -> Result<Admitted, Refused> {
+        let mut counts = self.lock();
+        self.pay(&mut counts)?;
+        Ok(self.deal(Phase::Warmup, &mut counts))
     }
 
-    /// The next measured request: ok + in flight < n, and attempts are left.
+    /// The next measured request: ok + in flight < n, attempts are left, and money.
     pub(super) fn admit(&self) -> Result<Admitted, Refused> {
         let mut counts = self.lock();
         if counts.ok + counts.in_flight >= self.n_ok_wanted {
@@ -61,22 +79,46 @@ impl Tally {
         if counts.attempts >= self.max_attempts {
             return Err(Refused::Attempts);
         }
+        self.pay(&mut counts)?;
         counts.attempts += 1;
         counts.in_flight += 1;
         Ok(self.deal(Phase::Steady, &mut counts))
     }
 
-    /// A measured request has ended.
-    pub(super) fn ended(&self, outcome: &Outcome) {
-        let mut counts = self.lock();
-        counts.in_flight -= 1;
-        counts.ok += u32::from(outcome.is_ok());
+    /// Sets aside what a request may cost. Once that was refused it stays so: a level that goes on
+    /// with fewer in flight is not the level that was asked for.
+    fn pay(&self, counts: &mut Counts) -> Result<(), Refused> {
+        if let Some(purse) = &self.purse
+            && (counts.too_expensive || !purse.set_aside())
+        {
+            counts.too_expensive = true;
+            return Err(Refused::Cost);
+        }
+        Ok(())
+    }
+
+    /// A request has ended.
+    pub(super) fn ended(&self, trace: &RequestTrace) {
+        if let Some(purse) = &self.purse {
+            purse.settle(trace);
+        }
+        if trace.is_measured() {
+            let mut counts = self.lock();
+            counts.in_flight -= 1;
+            counts.ok += u32::from(trace.outcome.is_ok());
+        }
+    }
+
+    /// Whether a request was refused for its price.
+    pub(super) fn is_too_expensive(&self) -> bool {
+        self.lock().too_expensive
     }
 
     /// Whether another measured request may have to be sent.
     pub(super) fn wants_more(&self) -> bool {
         let counts = self.lock();
-        counts.ok + counts.in_flight < self.n_ok_wanted && counts.attempts < self.max_attempts
+        let wanted = counts.ok + counts.in_flight < self.n_ok_wanted;
+        wanted && counts.attempts < self.max_attempts && !counts.too_expensive
     }
 
     /// Whether as many are ok as were wanted.
@@ -93,7 +135,10 @@ impl Tally {
         let index = counts.sent;
         counts.sent += 1;
         let draw = self.prompts.draw();
-        counts.salted += u32::from(draw.salt().is_some());
+        if phase != Phase::Warmup {
+            counts.salted += u32::from(draw.salt().is_some());
+            counts.repeated += u32::from(draw.is_repeated);
+        }
         Admitted { index, phase, draw }
     }
 

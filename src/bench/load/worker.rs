@@ -73,9 +73,10 @@ impl Worker {
         }
     }
 
-    /// Sends one warm-up request; its duration, if it was ok.
+    /// Sends one warm-up request, if it can be paid for; its duration, if it was ok.
     pub(super) async fn warm_up(&mut self) -> Option<Duration> {
-        let trace = self.send(self.shared.tally.warmup(), None).await;
+        let trace = self.send(self.shared.tally.warmup().ok()?, None).await;
+        self.shared.tally.ended(&trace);
         let took = trace.outcome.is_ok().then_some(trace.stamps.end);
         let pause = pause_after(&trace);
         self.report(trace).await;
@@ -96,7 +97,7 @@ impl Worker {
     /// open loop meant it to be sent.
     pub(super) async fn send_measured(&mut self, admitted: Admitted, intended_at: Option<Instant>) {
         let mut trace = self.send(admitted, intended_at).await;
-        self.shared.tally.ended(&trace.outcome);
+        self.shared.tally.ended(&trace);
         // An open loop sends by the clock; and nobody waits for nothing.
         let pauses = intended_at.is_none() && self.shared.tally.wants_more();
         let pause = pause_after(&trace).filter(|_| pauses);

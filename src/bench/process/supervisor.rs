@@ -3,7 +3,8 @@
 //!
 //! It adopts orphans (Linux: as a subreaper), so that a grandchild which left its group is found and
 //! killed too. It ends the server when asked, and kills all of it when the pipe to the harness
-//! closes, which the kernel does for a harness that was killed with -9.
+//! closes, which the kernel does for a harness that was killed with -9. If harness and supervisor are
+//! killed at once, the kernel kills the server's own process; what that has started may outlive it.
 
 use std::io::{self, BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -19,6 +20,7 @@ use nix::unistd::Pid;
 use super::log::{self, Tail};
 use super::protocol::{Event, Exit, LogFate, Request, ServerCommand, StopReport};
 use super::tree::{self, Process};
+use crate::bench::sys;
 
 /// How long killed processes may take to vanish. A GPU's memory is freed before its process ends,
 /// which takes seconds for tens of gigabytes.
@@ -56,16 +58,18 @@ pub fn supervise() -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
 
     let (output, input) = io::pipe()?;
-    let spawned = Command::new(&command.program)
+    let mut server = Command::new(&command.program);
+    server
         .args(&command.args)
         .env_clear()
         .envs(&command.env)
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input)
-        .process_group(0)
-        .spawn();
-    let child = match spawned {
+        .process_group(0);
+    // For the case that this process is killed as well: then nobody is left to end the server.
+    sys::die_with_parent(&mut server);
+    let child = match server.spawn() {
         Ok(child) => child.id(),
         Err(error) => {
             let missing = error.kind() == io::ErrorKind::NotFound;
@@ -79,6 +83,8 @@ pub fn supervise() -> io::Result<()> {
         ignored.add(signal);
     }
     ignored.thread_block()?;
+    // The command holds an end of the output's pipe.
+    drop(server);
     say(&Event::Started { pid: child });
 
     let tail = Tail::default();

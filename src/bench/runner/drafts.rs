@@ -7,10 +7,11 @@ use crate::bench::config::PromptSource;
 use crate::bench::engine::{Kind, NotMeasured};
 use crate::bench::secrets::Secrets;
 use crate::exit_codes;
+use crate::measure::flags;
 use crate::measure::level::EndedBy;
 use crate::results::journal::Journal;
-use crate::results::record::{ResultsFile, ServerMeta, Verdict};
-use crate::results::store;
+use crate::results::record::{Level, ResultsFile, ServerMeta, Verdict};
+use crate::results::{convert, series, store};
 
 /// One results file in the making.
 pub struct Draft {
@@ -22,6 +23,25 @@ pub struct Draft {
     pub series: Vec<(u32, String)>,
     /// Its journal, once its first level has begun.
     pub journal: Option<Journal>,
+    /// Which of the file's levels were measured in this life of the server.
+    of_this_life: Vec<usize>,
+}
+
+impl Draft {
+    /// Takes over a finished level of an earlier results file.
+    pub fn take_over(&mut self, from: &str, level: &Level) {
+        let sources = &mut self.file.meta.resumed_from;
+        if !sources.iter().any(|source| source == from) {
+            sources.push(from.to_owned());
+        }
+        self.file.levels.push(level.clone());
+    }
+
+    /// Adds a level that was measured just now.
+    pub fn add_measured(&mut self, level: Level) {
+        self.of_this_life.push(self.file.levels.len());
+        self.file.levels.push(level);
+    }
 }
 
 /// A draft for each prompts file.
@@ -42,17 +62,34 @@ impl Drafts {
             let work = Work { config: work.config.of_source(&source), ..work.clone() };
             let file =
                 meta::empty_file(harness, &work.config, work.spec.as_ref(), &name, work.repeat);
-            Draft { work, file, series: Vec::new(), journal: None }
+            Draft { work, file, series: Vec::new(), journal: None, of_this_life: Vec::new() }
         };
         let all = work.config.workload.sources().into_iter().map(draft).collect();
         let levels = work.config.workload.concurrency.levels().len();
         Self { all, levels, secrets: Secrets::default() }
     }
 
-    /// What is known of the server, in each.
+    /// A server has been started: the levels that follow are of its life.
+    pub fn begin_life(&mut self) {
+        for draft in &mut self.all {
+            draft.of_this_life.clear();
+        }
+    }
+
+    /// What was found out after the server's end about each level that was measured in its life.
+    pub fn flag_this_life(&mut self, flag: &flags::Flag) {
+        for Draft { file, of_this_life, .. } in &mut self.all {
+            of_this_life.iter().for_each(|&index| convert::add_flag(&mut file.levels[index], flag));
+        }
+    }
+
+    /// What is known of the server, in each; of earlier lives what only they can tell stays.
     pub fn put_server(&mut self, about: &ServerMeta, base_url: &str) {
         for draft in &mut self.all {
-            draft.file.meta.server = Some(about.clone());
+            let earlier = draft.file.meta.server.take().unwrap_or_default();
+            let probe_before = earlier.probe_before.or_else(|| about.probe_before.clone());
+            let headers = earlier.headers;
+            draft.file.meta.server = Some(ServerMeta { probe_before, headers, ..about.clone() });
             base_url.clone_into(&mut draft.file.meta.base_url);
         }
     }
@@ -88,11 +125,10 @@ impl Drafts {
     /// If a file cannot be written.
     pub fn write(self, harness: &Harness, code: u8) -> Result<Vec<Outcome>, store::StoreError> {
         let write = |draft: Draft| {
-            let Draft { file, series, journal, .. } = draft;
+            let Draft { file, series: tables, journal, .. } = draft;
             let path = store::write_new(&harness.out, &file)?;
-            if !series.is_empty() {
-                let csv = join_series(&series);
-                store::replace(&path.with_extension("series.csv"), csv.as_bytes())?;
+            if !tables.is_empty() {
+                series::write_beside(&path, &tables)?;
             }
             if let Some(Err(error)) = journal.map(Journal::remove) {
                 harness.progress.warn(&format!("failed to remove a journal: {error}"));
@@ -116,32 +152,7 @@ fn code_of(file: &ResultsFile) -> u8 {
     ])
 }
 
-/// The levels' tables as one, with the concurrency in front of each row.
-fn join_series(series: &[(u32, String)]) -> String {
-    let mut joined = String::new();
-    for (index, (concurrency, csv)) in series.iter().enumerate() {
-        for (line, row) in csv.lines().enumerate() {
-            match line {
-                0 if index == 0 => joined.push_str(&format!("concurrency,{row}\r\n")),
-                0 => {}
-                _ => joined.push_str(&format!("{concurrency},{row}\r\n")),
-            }
-        }
-    }
-    joined
-}
-
 fn was_cut_short(file: &ResultsFile) -> bool {
-    file.levels.iter().any(|level| level.summary.ended_by == EndedBy::Interrupted.name())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_series_of_all_levels_is_one_table() {
-        let series = [(1, "t,x\n0,1\n".to_owned()), (4, "t,x\n0,2\n".to_owned())];
-        assert_eq!(join_series(&series), "concurrency,t,x\r\n1,0,1\r\n4,0,2\r\n");
-    }
+    let cut_short = [EndedBy::Interrupted, EndedBy::MaxCost].map(EndedBy::name);
+    file.levels.iter().any(|level| cut_short.contains(&level.summary.ended_by.as_str()))
 }

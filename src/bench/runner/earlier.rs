@@ -68,7 +68,7 @@ impl Earlier {
                 Err(error) => progress.warn(&format!("failed to {error}")),
             }
         }
-        let runs = store::read_folder(folder).unwrap_or_else(|error| {
+        let runs = store::read_history(folder).unwrap_or_else(|error| {
             let text = anyhow::Error::from(error);
             progress.say(&format!("nothing to resume: failed to {text:#}"));
             Vec::new()
@@ -76,13 +76,13 @@ impl Earlier {
         Ok(Self { runs })
     }
 
-    /// The finished level at that concurrency of a run with that identity.
-    pub fn level(&self, identity: &Identity, concurrency: u32) -> Option<&Level> {
+    /// The finished level at that concurrency of a run with that identity, and its file's name.
+    pub fn level(&self, identity: &Identity, concurrency: u32) -> Option<(String, &Level)> {
         let same = self.runs.iter().filter(|run| Identity::of(&run.file.meta) == *identity);
-        let levels = same.flat_map(|run| &run.file.levels);
-        levels
-            .filter(|level| level.summary.concurrency == concurrency)
-            .find(|level| is_finished(level))
+        let mut levels = same.flat_map(|run| run.file.levels.iter().map(move |level| (run, level)));
+        let (run, level) = levels
+            .find(|(_, level)| level.summary.concurrency == concurrency && is_finished(level))?;
+        Some((run.name(), level))
     }
 
     /// Whether one complete file holds all of these levels.
@@ -108,7 +108,8 @@ pub fn single_stream(level: &Level) -> Option<SingleStream> {
 }
 
 fn is_finished(level: &Level) -> bool {
-    level.summary.ended_by != EndedBy::Interrupted.name()
+    let cut_short = [EndedBy::Interrupted, EndedBy::MaxCost].map(EndedBy::name);
+    !cut_short.contains(&level.summary.ended_by.as_str())
         && !level.flags.iter().any(|flag| flag.name == "interrupted")
 }
 

@@ -73,6 +73,7 @@ pub fn level_spec(config: &Config, concurrency: u32) -> LevelSpec {
         max_attempts: work.max_attempts_at(concurrency),
         max_duration: work.max_duration.0,
         start,
+        purse: None,
     }
 }
 

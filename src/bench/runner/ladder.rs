@@ -7,23 +7,55 @@ use super::earlier::{Identity, JOURNAL_SUFFIX, single_stream};
 use super::endpoint::{level_spec, prompt_reuse};
 use super::level::{self, Measured, Surroundings};
 use super::target::Work;
-use super::{Harness, meta};
+use super::{Harness, meta, scrape};
 use crate::bench::client::Endpoint;
 use crate::bench::config::Config;
 use crate::bench::engine::{Kind, NotMeasured, RunningServer};
-use crate::bench::load::{Arrivals, LevelObserver, Start};
+use crate::bench::load::{Arrivals, LevelObserver, LevelSpec, Start};
 use crate::bench::progress::LevelProgress;
+use crate::bench::prompt_tokens::PromptTokens;
 use crate::bench::prompts::{PromptCursor, PromptFile};
-use crate::measure::level::{EndedBy, StartMode};
+use crate::measure::level::{EndedBy, SingleStream, StartMode};
 use crate::measure::trace::RequestTrace;
 use crate::results::journal::{Journal, LevelHead};
-use crate::results::record::{ResultsFile, ServerMeta, Verdict};
+use crate::results::record::{Level, ResultsFile, ServerMeta, Verdict};
 use crate::results::store;
 
 /// Journals of one second, target and prompts stem: more is a mistake, not a collision.
 const JOURNALS_MAX: u32 = 100;
 
-/// The levels of one life of a server.
+/// One level of one prompts file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Which of the config's prompts files, from 0.
+    pub file: usize,
+    /// Requests in flight.
+    pub concurrency: u32,
+}
+
+/// What the levels of one prompts file share, from turn to turn.
+pub struct Ladder {
+    /// What decides what its levels show.
+    pub identity: Identity,
+    /// `None` until the prompts have been made.
+    cursor: Option<PromptCursor>,
+    single: Option<SingleStream>,
+}
+
+impl Ladder {
+    /// A ladder whose prompts are to come.
+    pub fn new(identity: Identity) -> Self {
+        Self { identity, cursor: None, single: None }
+    }
+
+    /// Its prompts are there.
+    pub fn put_prompts(&mut self, config: &Config, prompts: PromptFile) {
+        let seed = config.workload.shuffle_seed;
+        self.cursor = Some(PromptCursor::new(prompts, seed, prompt_reuse(config)));
+    }
+}
+
+/// The levels of one turn.
 pub struct Run<'a> {
     /// What all targets share.
     pub harness: &'a Harness,
@@ -33,91 +65,118 @@ pub struct Run<'a> {
     pub endpoint: &'a Endpoint,
     /// The server, where we started it.
     pub server: Option<&'a RunningServer>,
+    /// The model's own tokenizer, where the config names it.
+    pub tokens: Option<&'a PromptTokens>,
 }
 
 impl Run<'_> {
-    /// The ladder of each prompts file, each into its draft.
+    /// Each of these levels, into the draft of its prompts file.
     ///
     /// # Errors
     /// Why the rest was not measured.
-    pub async fn ladders(
+    pub async fn levels(
         &self,
-        prompts: Vec<PromptFile>,
+        steps: &[Step],
+        ladders: &mut [Ladder],
         drafts: &mut Drafts,
     ) -> Result<(), NotMeasured> {
-        for (index, prompts) in prompts.into_iter().enumerate() {
-            let seed = self.work.config.workload.shuffle_seed;
-            let mut cursor = PromptCursor::new(prompts, seed, prompt_reuse(&self.work.config));
-            let draft = &mut drafts.all[index];
-            draft.file.meta.date = meta::now();
+        for step in steps {
+            let draft = &mut drafts.all[step.file];
+            if draft.file.levels.is_empty() {
+                draft.file.meta.date = meta::now();
+            }
             let work = draft.work.clone();
             let mut endpoint = self.endpoint.clone();
             endpoint.body.max_tokens = work.config.workload.max_tokens.get();
             let run = Run { work: &work, endpoint: &endpoint, ..*self };
-            let result = run.ladder(&mut cursor, draft).await;
+            let result = run.step(step.concurrency, &mut ladders[step.file], draft).await;
             draft.file.meta.date_end = Some(meta::now());
             result?;
         }
         Ok(())
     }
 
-    async fn ladder(
+    async fn step(
         &self,
-        cursor: &mut PromptCursor,
+        concurrency: u32,
+        ladder: &mut Ladder,
         draft: &mut Draft,
     ) -> Result<(), NotMeasured> {
-        let identity = Identity::of(&draft.file.meta);
-        let mut single = None;
-        for &concurrency in self.work.config.workload.concurrency.levels() {
-            if self.harness.cancel.is_cancelled() {
-                return Err(NotMeasured::interrupted());
-            }
-            if let Some(level) = self.harness.earlier.level(&identity, concurrency) {
-                single = single.or_else(|| single_stream(level));
-                draft.file.levels.push(level.clone());
-                continue;
-            }
-            let around = Surroundings {
-                config: &self.work.config,
-                endpoint: self.endpoint,
-                server_pid: self.server.map(RunningServer::pid),
-                settings_not_applied: self
-                    .server
-                    .map_or(&[], |server| server.settings.differing.as_slice()),
-                floor: draft.file.client_floor.as_ref(),
-                single,
-            };
-            let journal = match draft.journal.take() {
-                Some(journal) => journal,
-                None => self.create_journal(&draft.file)?,
-            };
-            let head = LevelHead {
-                key: identity.level_key(concurrency),
-                concurrency,
-                start_mode: start_mode(&self.work.config),
-                stutter_ms: level::stutter_ms(&self.work.config),
-            };
-            self.note(journal.level(&head));
-            let measured = self.level(around, concurrency, cursor, &journal).await;
-            if let Ok(measured) = &measured {
-                self.note(journal.level_end(&measured.level));
-            }
-            draft.journal = Some(journal);
-            let measured = measured?;
-            single = single.or(measured.single);
-            let ended_by = measured.ended_by;
-            put_headers(&mut draft.file, measured.headers);
-            draft.series.extend(measured.series.map(|csv| (concurrency, csv)));
-            draft.file.levels.push(measured.level);
-            if ended_by == EndedBy::Interrupted {
-                return Err(NotMeasured::interrupted());
-            }
+        if self.harness.cancel.is_cancelled() {
+            return Err(NotMeasured::interrupted());
         }
-        Ok(())
+        if let Some((from, level)) = self.harness.earlier.level(&ladder.identity, concurrency) {
+            ladder.single = ladder.single.or_else(|| single_stream(level));
+            draft.take_over(&from, level);
+            if let Some(journal) = &draft.journal {
+                self.note(journal.finished_level(&self.head_of(ladder, level), level));
+            }
+            return Ok(());
+        }
+        let around = Surroundings {
+            config: &self.work.config,
+            endpoint: self.endpoint,
+            server_pid: self.server.map(RunningServer::pid),
+            settings_not_applied: self
+                .server
+                .map_or(&[], |server| server.settings.differing.as_slice()),
+            tokens: self.tokens,
+            floor: draft.file.client_floor.as_ref(),
+            single: ladder.single,
+        };
+        let journal = match draft.journal.take() {
+            Some(journal) => journal,
+            None => self.create_journal(ladder, &draft.file)?,
+        };
+        self.note(journal.level(&self.head(ladder, concurrency, start_mode(&self.work.config))));
+        let scrape = scrape::before(&self.work.config, self.server).await;
+        let cursor = ladder.cursor.as_mut().expect("prompts are made before a level is measured");
+        let measured = self.level(around, concurrency, cursor, &journal).await;
+        let measured = match measured {
+            Ok(mut measured) => {
+                measured.level.server_metrics = scrape.after().await;
+                self.note(journal.level_end(&measured.level));
+                Ok(measured)
+            }
+            failed => failed,
+        };
+        draft.journal = Some(journal);
+        let measured = measured?;
+        ladder.single = ladder.single.or(measured.single);
+        let ended_by = measured.ended_by;
+        put_headers(&mut draft.file, measured.headers);
+        draft.series.extend(measured.series.map(|csv| (concurrency, csv)));
+        draft.add_measured(measured.level);
+        match ended_by {
+            EndedBy::Interrupted => Err(NotMeasured::interrupted()),
+            EndedBy::MaxCost => Err(self.too_expensive()),
+            EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration => Ok(()),
+        }
     }
 
-    /// The journal of a results file, under the name that this will have.
-    fn create_journal(&self, file: &ResultsFile) -> Result<Journal, NotMeasured> {
+    /// The budget is used up: nothing more is measured, which was asked for.
+    fn too_expensive(&self) -> NotMeasured {
+        let spent = self.harness.budget.spent_usd();
+        let text = format!("stopped at {spent:.2} USD, before --max-cost was passed");
+        NotMeasured::new(Kind::Skipped, "max_cost", text)
+    }
+
+    fn head(&self, ladder: &Ladder, concurrency: u32, start_mode: String) -> LevelHead {
+        LevelHead {
+            key: ladder.identity.level_key(concurrency),
+            concurrency,
+            start_mode,
+            stutter_ms: level::stutter_ms(&self.work.config),
+        }
+    }
+
+    fn head_of(&self, ladder: &Ladder, level: &Level) -> LevelHead {
+        self.head(ladder, level.summary.concurrency, level.summary.start_mode.clone())
+    }
+
+    /// The journal of a results file, under the name that this will have, with the levels that it
+    /// has already.
+    fn create_journal(&self, ladder: &Ladder, file: &ResultsFile) -> Result<Journal, NotMeasured> {
         let out = &self.harness.out;
         let failed = |error: std::io::Error| {
             let text = format!("failed to write a journal in {}: {error}", out.display());
@@ -128,10 +187,14 @@ impl Run<'_> {
         for attempt in 1..=JOURNALS_MAX {
             let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
             let path = out.join(format!("{stem}{suffix}{JOURNAL_SUFFIX}"));
-            match Journal::create(&path, file) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                other => return other.map_err(failed),
+            let journal = match Journal::create(&path, file) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+                other => other.map_err(failed)?,
+            };
+            for level in &file.levels {
+                self.note(journal.finished_level(&self.head_of(ladder, level), level));
             }
+            return Ok(journal);
         }
         Err(failed(std::io::ErrorKind::AlreadyExists.into()))
     }
@@ -152,12 +215,15 @@ impl Run<'_> {
         journal: &Journal,
     ) -> Result<Measured, NotMeasured> {
         let config = &self.work.config;
-        let n_ok = config.workload.requests_at(concurrency);
+        let spec = LevelSpec {
+            purse: self.harness.budget.purse(config, cursor.file()),
+            ..level_spec(config, concurrency)
+        };
         let name = config.target.name.as_str();
-        let progress = self.harness.progress.level(name, concurrency, n_ok);
+        let progress = self.harness.progress.level(name, concurrency, spec.n_ok);
         let stop: CancellationToken = self.harness.cancel.child_token();
         let observer = Observer { journal, progress: &progress };
-        let measuring = level::measure(around, concurrency, cursor, &observer, &stop);
+        let measuring = level::measure(around, &spec, cursor, &observer, &stop);
         let watched = async {
             match self.server {
                 Some(server) => {

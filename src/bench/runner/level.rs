@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::endpoint::level_spec;
 use crate::bench::client::Endpoint;
 use crate::bench::config::{Config, Slo, Workload};
-use crate::bench::load::{LevelObserver, LevelRun, run_level};
+use crate::bench::load::{LevelObserver, LevelRun, LevelSpec, run_level};
+use crate::bench::prompt_tokens::PromptTokens;
 use crate::bench::prompts::PromptCursor;
 use crate::bench::telemetry::{
     Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, hardware_record,
 };
-use crate::measure::flags::{self, AskedLength, ClientFacts, ModelMismatch, Outside, PromptFacts};
+use crate::measure::flags::{
+    self, AskedLength, ClientFacts, ModelMismatch, Outside, PromptFacts, TokenizerCheck,
+};
 use crate::measure::goodput;
 use crate::measure::hardware::Figures;
 use crate::measure::level::{EndedBy, LevelFacts, LevelSummary, SingleStream, summarise};
@@ -37,6 +39,8 @@ pub struct Surroundings<'a> {
     pub server_pid: Option<u32>,
     /// Settings that were read back differently.
     pub settings_not_applied: &'a [String],
+    /// The model's own tokenizer, where the config names it.
+    pub tokens: Option<&'a PromptTokens>,
     /// The harness's own error.
     pub floor: Option<&'a ClientFloor>,
     /// What one request at a time was like.
@@ -64,7 +68,7 @@ pub struct Measured {
 /// If the system gives no threads; whatever the server does is a record.
 pub async fn measure(
     around: Surroundings<'_>,
-    concurrency: u32,
+    spec: &LevelSpec,
     prompts: &mut PromptCursor,
     observer: &dyn LevelObserver,
     cancel: &CancellationToken,
@@ -76,13 +80,12 @@ pub async fn measure(
         () = tokio::time::sleep(IDLE_BEFORE) => {}
         () = cancel.cancelled() => {}
     }
-    let spec = level_spec(config, concurrency);
-    let run = run_level(around.endpoint, prompts, &spec, observer, cancel).await?;
+    let run = run_level(around.endpoint, prompts, spec, observer, cancel).await?;
     let recording =
         tokio::task::spawn_blocking(move || sampler.stop()).await.map_err(io::Error::other)?;
 
     let facts = LevelFacts {
-        concurrency,
+        concurrency: spec.concurrency,
         start_mode: run.start_mode,
         ended_by: run.ended_by,
         stutter: stutter(config),
@@ -98,6 +101,7 @@ pub async fn measure(
     let level = Level {
         summary: convert::summary(&summary),
         hardware: Some(hardware_record(&hardware)),
+        server_metrics: None,
         flags: flags.iter().map(convert::flag).collect(),
         verdict: convert::verdict(verdict),
         requests,
@@ -178,7 +182,7 @@ fn outside(
     Outside {
         length: Some(length),
         prompts: PromptFacts {
-            duplicates: duplicates(run, prompts),
+            duplicates: u64::from(run.n_repeated),
             salted: u64::from(run.n_salted),
         },
         client: ClientFacts {
@@ -186,24 +190,26 @@ fn outside(
             cpu_share: cpu_s.filter(|_| window > 0.0).map(|cpu_s| cpu_s / window / cores),
             loop_lag_p99: run.loop_lag.percentile(99),
         },
-        tokenizer: None,
+        tokenizer: around.tokens.and_then(|tokens| prompt_counts(tokens, run, prompts)),
         wrong_model: wrong_model(around.config, &run.traces),
         settings_not_applied: around.settings_not_applied.to_vec(),
         ceiling_tps: ceiling(around.config),
         gpus: hardware.gpu_facts(),
         measures_power: hardware.measures_power(),
-        memory_not_released_bytes: None,
     }
 }
 
-/// Requests whose text this server had seen before: repetitions in the file itself, and whole
-/// passes over it where no salt tells them apart.
-fn duplicates(run: &LevelRun, prompts: &PromptCursor) -> u64 {
-    let file = prompts.file();
-    let sent = run.traces.len() as u64;
-    let passes_over = prompts.n_dealt().saturating_sub(file.prompts.len() as u64).min(sent);
-    let repeated = passes_over.saturating_sub(u64::from(run.n_salted));
-    if repeated > 0 { repeated } else { file.n_duplicates.min(sent) }
+/// The server's counts of prompt tokens against the tokenizer's; `None` where salt lines changed
+/// prompts.
+fn prompt_counts(
+    tokens: &PromptTokens,
+    run: &LevelRun,
+    prompts: &PromptCursor,
+) -> Option<TokenizerCheck> {
+    let measured = run.traces.iter().filter(|trace| trace.is_measured());
+    let told: Vec<(u32, u64)> =
+        measured.filter_map(|trace| Some((trace.prompt_index, trace.tokens.n_prompt?))).collect();
+    (run.n_salted == 0).then(|| tokens.check(prompts.file(), &told)).flatten()
 }
 
 /// The self-test's error at this concurrency, or at the next larger one that it knows.

@@ -123,6 +123,8 @@ fn meta(
         argv: harness.argv.clone(),
         config: Some(ConfigText { path, text: config.text.clone(), sha256 }),
         repeat: Some(repeat),
+        interleaved_with: None,
+        resumed_from: Vec::new(),
         temperature: Some(work.temperature.get()),
         seeds,
         timeouts_s: timeouts.map(|(name, limit)| (name.to_owned(), seconds(limit.0))).into(),

@@ -4,22 +4,30 @@ mod drafts;
 mod earlier;
 mod endpoint;
 mod floor;
+mod interleave;
 mod ladder;
 mod level;
+mod memory;
 mod meta;
 mod probe;
 mod prompts;
+mod scrape;
+mod server;
 mod target;
 
 pub use earlier::{Earlier, Identity};
 pub use floor::client_floor;
+pub use interleave::{mismatch, run_interleaved};
+pub use ladder::Step;
 pub use meta::{Commit, now};
-pub use target::{Outcome, Work, check_target, run_target};
+pub use server::check_target;
+pub use target::{Outcome, Work, run_target};
 
 use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Budget;
 use super::progress::Progress;
 use super::telemetry::host_facts;
 use crate::results::record::{ClientFloor, Host};
@@ -47,6 +55,8 @@ pub struct Harness {
     pub floor: Option<ClientFloor>,
     /// Levels that need not be measured again.
     pub earlier: Earlier,
+    /// What the requests may cost.
+    pub budget: Budget,
 }
 
 impl Harness {
@@ -71,6 +81,7 @@ impl Harness {
             cancel,
             floor: None,
             earlier: Earlier::default(),
+            budget: Budget::default(),
         })
     }
 }

@@ -1,26 +1,24 @@
-//! One target, one pass over its ladder: one life of its server, one results file for each prompts
-//! file.
+//! One target, one pass over its ladder: its turns, each one life of its server, and one results
+//! file for each prompts file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::drafts::Drafts;
 use super::earlier::Identity;
-use super::endpoint::endpoint;
-use super::ladder::Run;
+use super::ladder::{Ladder, Run, Step};
 use super::prompts::{self, Prompts};
-use super::{Harness, meta, probe};
-use crate::bench::client::Endpoint;
-use crate::bench::config::{Config, EngineSpec};
-use crate::bench::engine::{Kind, NotMeasured, RunningServer, StartPlan, program_sha256};
-use crate::bench::http::Http;
-use crate::bench::process::LogFate;
-use crate::bench::prompts::PromptFile;
+use super::server::{build_endpoint, start};
+use super::{Harness, memory, meta, probe};
+use crate::bench::client;
+use crate::bench::config::{Config, EndpointKind, EngineSpec};
+use crate::bench::engine::{Kind, NotMeasured, RunningServer, program_sha256};
+use crate::bench::prompt_tokens::PromptTokens;
 use crate::bench::secrets::Secrets;
 use crate::exit_codes;
 use crate::results::record::{ResultsFile, ServerMeta};
 use crate::results::store;
 
-/// What is measured in one life of a server.
+/// What is measured of one target.
 #[derive(Debug, Clone)]
 pub struct Work {
     /// The target and its work.
@@ -42,223 +40,277 @@ pub struct Outcome {
     pub code: u8,
 }
 
-/// Measures a target. Whatever goes wrong is a results file that says so; a resumed target whose
-/// files are complete gives none.
+/// Measures a target in one turn. Whatever goes wrong is a results file that says so; a resumed
+/// target whose files are complete gives none.
 ///
 /// # Errors
 /// Only if results cannot be written.
 pub async fn run_target(harness: &Harness, work: &Work) -> Result<Vec<Outcome>, store::StoreError> {
-    let mut drafts = Drafts::new(harness, work);
-    if is_measured_already(harness, work, &drafts).await {
-        harness.progress.say(&format!("{}: measured already", work.config.target.name));
-        return Ok(Vec::new());
-    }
-    let code = match measure_target(harness, work, &mut drafts).await {
-        Ok(()) => exit_codes::OK,
-        Err(why) => {
-            drafts.put_reason(&why);
-            why.exit_code()
-        }
-    };
-    drafts.write(harness, code)
+    let mut run = TargetRun::new(harness, work).await;
+    run.turn(&steps(&work.config)).await;
+    run.finish()
 }
 
-/// Whether earlier results hold every level of every prompts file.
-async fn is_measured_already(harness: &Harness, work: &Work, drafts: &Drafts) -> bool {
-    let Ok(prompts) = prompts::read(&work.config) else { return false };
-    let binary_sha256 = match &work.spec {
-        Some(spec) => program_sha256(&work.config, spec, &harness.exe).await,
-        None => None,
-    };
-    let levels = work.config.workload.concurrency.levels();
-    drafts.all.iter().zip(&prompts).all(|(draft, prompts)| {
-        let mut meta = draft.file.meta.clone();
-        meta.prompts_sha256 = Some(prompts.sha256());
-        let server = ServerMeta { binary_sha256: binary_sha256.clone(), ..ServerMeta::default() };
-        meta.server = Some(server);
-        harness.earlier.is_complete(&Identity::of(&meta), levels)
-    })
+/// Every level of every prompts file of a config, in their order.
+pub fn steps(config: &Config) -> Vec<Step> {
+    let levels = config.workload.concurrency.levels();
+    let of_file = |file| levels.iter().map(move |&concurrency| Step { file, concurrency });
+    (0..config.workload.sources().len()).flat_map(of_file).collect()
 }
 
-async fn measure_target(
-    harness: &Harness,
-    work: &Work,
-    drafts: &mut Drafts,
-) -> Result<(), NotMeasured> {
-    let prompts = prompts::read(&work.config)?;
-    for (draft, prompts) in drafts.all.iter_mut().zip(&prompts) {
-        draft.file.meta.prompts_sha256 = Some(prompts.sha256());
-        draft.file.client_floor.clone_from(&harness.floor);
-    }
-    drafts.secrets = Secrets::read(&work.config.target)?;
-    let Some(spec) = &work.spec else {
-        let base_url = work.config.target.base_url.as_str().to_owned();
-        let endpoint = build_endpoint(&work.config, &base_url, &drafts.secrets)?;
-        let run = Run { harness, work, endpoint: &endpoint, server: None };
-        let prompts = made(harness, work, prompts, &endpoint, &base_url, drafts).await?;
-        return run.ladders(prompts, drafts).await;
-    };
-    let (server, _logs) = start(harness, work, spec).await?;
-    let result = with_server(harness, work, &server, prompts, drafts).await;
-    let ended = server.ended();
-    let stopped = server.stop().await;
-    drafts.update_server(|about| about.stopped = Some(stopped.to_string()));
-    if !stopped.port_free {
-        harness.progress.warn(&format!("{}: its port is still taken", work.config.target.name));
-    }
-    match (result, ended) {
-        (Err(why), None) => Err(match stopped.report {
-            Some(report) if why.kind != Kind::Interrupted => why.with_log(report.log_tail),
-            _ => why,
-        }),
-        (Err(_), Some(ended)) | (Ok(()), Some(ended)) => {
-            let how = ended.exit.map_or("an unknown end".to_owned(), |exit| exit.to_string());
-            let text = format!("the server ended while it was measured: {how}");
-            Err(NotMeasured::new(Kind::NotStarted, "server_died", text).with_log(ended.log_tail))
-        }
-        (Ok(()), None) => Ok(()),
-    }
+/// The measuring of one target, turn by turn.
+pub struct TargetRun<'a> {
+    harness: &'a Harness,
+    work: &'a Work,
+    drafts: Drafts,
+    state: State,
+    turns: u32,
 }
 
-/// Starts a target's server; its log's folder lives as long as the second value.
-async fn start(
-    harness: &Harness,
-    work: &Work,
-    spec: &EngineSpec,
-) -> Result<(RunningServer, LogFolder), NotMeasured> {
-    let name = work.config.target.name.as_str();
-    let logs = LogFolder::new(harness)?;
-    let log = logs.path().join(format!("{}-{}.log", store::slug(name), work.repeat));
-    let plan = StartPlan {
-        config: &work.config,
-        spec,
-        harness: &harness.exe,
-        log: &log,
-        log_fate: logs.fate(),
-    };
-    let bad_tls = |text| NotMeasured::new(Kind::BadInput, "ca_file", text);
-    let http = Http::new(work.config.target.ca_file.as_deref()).map_err(bad_tls)?;
-    harness.progress.say(&format!("{name}: starting"));
-    let server = RunningServer::start(plan, &http, &harness.cancel).await?;
-    let ready = server.ready.as_secs_f64();
-    harness.progress.say(&format!("{name}: ready after {ready:.1} s ({})", server.version));
-    Ok((server, logs))
+enum State {
+    /// Earlier results hold all of it.
+    Known,
+    /// Levels may be measured.
+    Open(Box<Material>),
+    /// Nothing more will be measured.
+    Over(NotMeasured),
 }
 
-/// Starts a target's server, sends one known request, stops it; gives what the model said.
-///
-/// # Errors
-/// What is wrong with it.
-pub async fn check_target(harness: &Harness, work: &Work) -> Result<String, NotMeasured> {
-    prompts::read(&work.config)?;
-    let secrets = Secrets::read(&work.config.target)?;
-    let Some(spec) = &work.spec else {
-        let base_url = work.config.target.base_url.as_str();
-        let endpoint = build_endpoint(&work.config, base_url, &secrets)?;
-        probe::check(&endpoint, &harness.cancel).await?;
-        return Ok(secrets.scrub(&probe::coherence(&endpoint, &harness.cancel).await));
-    };
-    let (server, _logs) = start(harness, work, spec).await?;
-    let answered = async {
-        let endpoint = build_endpoint(&work.config, &server.base_url, &secrets)?;
-        probe::check(&endpoint, &harness.cancel).await?;
-        Ok(secrets.scrub(&probe::coherence(&endpoint, &harness.cancel).await))
-    };
-    let answered: Result<String, NotMeasured> = answered.await;
-    let differing = server.settings.differing.join("; ");
-    server.stop().await;
-    let answer = answered?;
-    if differing.is_empty() {
-        Ok(answer)
-    } else {
-        Err(NotMeasured::new(Kind::CheckFailed, "settings_not_applied", differing))
-    }
+/// What every turn needs.
+struct Material {
+    ladders: Vec<Ladder>,
+    /// The ladders' prompts, until they have been made.
+    prompts: Option<Vec<Prompts>>,
+    tokens: Option<PromptTokens>,
 }
 
-/// Check, probe, ladders, probe.
-async fn with_server(
-    harness: &Harness,
-    work: &Work,
-    server: &RunningServer,
-    prompts: Vec<Prompts>,
-    drafts: &mut Drafts,
-) -> Result<(), NotMeasured> {
-    let endpoint = build_endpoint(&work.config, &server.base_url, &drafts.secrets)?;
-    let mut about = meta::server_meta(&work.config, server);
-    let cancel = &harness.cancel;
-    drafts.put_server(&about, &server.base_url);
-    for setting in &server.settings.differing {
-        harness.progress.warn(&format!("{}: {setting}", work.config.target.name));
-    }
-    probe::check(&endpoint, cancel).await?;
-    about.probe_before = Some(drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await));
-    drafts.put_server(&about, &server.base_url);
-    let run = Run { harness, work, endpoint: &endpoint, server: Some(server) };
-    let prompts = made(harness, work, prompts, &endpoint, &server.base_url, drafts).await?;
-    run.ladders(prompts, drafts).await?;
-    let after = drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await);
-    drafts.update_server(|about| about.probe_after = Some(after.clone()));
-    Ok(())
-}
-
-/// The prompts, those of a shape made to the server's count.
-async fn made(
-    harness: &Harness,
-    work: &Work,
-    prompts: Vec<Prompts>,
-    endpoint: &Endpoint,
-    base_url: &str,
-    drafts: &Drafts,
-) -> Result<Vec<PromptFile>, NotMeasured> {
-    let (secrets, cancel) = (&drafts.secrets, &harness.cancel);
-    prompts::make(prompts, &work.config, endpoint, base_url, secrets, cancel).await
-}
-
-fn build_endpoint(
-    config: &Config,
-    base_url: &str,
-    secrets: &Secrets,
-) -> Result<Endpoint, NotMeasured> {
-    endpoint(config, base_url, secrets).map_err(|error| {
-        NotMeasured::new(Kind::BadInput, "bad_endpoint", format!("failed to {error}"))
-    })
-}
-
-/// Where logs go: the folder that was asked for, or one that goes away with this value.
-enum LogFolder {
-    Kept(PathBuf),
-    Temporary(tempfile::TempDir),
-}
-
-impl LogFolder {
-    fn new(harness: &Harness) -> Result<Self, NotMeasured> {
-        let failed = |error: std::io::Error| {
-            NotMeasured::new(
-                Kind::NotStarted,
-                "no_log",
-                format!("failed to make a log folder: {error}"),
-            )
+impl<'a> TargetRun<'a> {
+    /// Reads what the turns need; starts nothing.
+    pub async fn new(harness: &'a Harness, work: &'a Work) -> Self {
+        let mut drafts = Drafts::new(harness, work);
+        let state = match Material::read(harness, work, &mut drafts).await {
+            Ok(material) if material.is_known(harness, work) => State::Known,
+            Ok(material) => State::Open(Box::new(material)),
+            Err(why) => State::Over(why),
         };
-        match &harness.logs {
-            Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(failed)?;
-                Ok(Self::Kept(folder.clone()))
+        Self { harness, work, drafts, state, turns: 0 }
+    }
+
+    /// Says in the results with whom this target takes turns.
+    pub fn interleaved_with(&mut self, other: &str) {
+        for draft in &mut self.drafts.all {
+            draft.file.meta.interleaved_with = Some(other.to_owned());
+        }
+    }
+
+    /// Starts the server, measures these levels, stops it. Does nothing once something went wrong,
+    /// and starts nothing for levels that earlier results hold.
+    pub async fn turn(&mut self, steps: &[Step]) {
+        let State::Open(material) = &mut self.state else { return };
+        self.turns += 1;
+        let turn = Turn { harness: self.harness, work: self.work, number: self.turns };
+        let measured = turn.measure(material, steps, &mut self.drafts).await;
+        if let Err(why) = measured {
+            self.state = State::Over(why);
+        }
+    }
+
+    /// Writes the results files.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn finish(mut self) -> Result<Vec<Outcome>, store::StoreError> {
+        let code = match &self.state {
+            State::Known => {
+                let name = &self.work.config.target.name;
+                self.harness.progress.say(&format!("{name}: measured already"));
+                return Ok(Vec::new());
             }
-            None => tempfile::tempdir().map(Self::Temporary).map_err(failed),
+            State::Open(_) => exit_codes::OK,
+            State::Over(why) => {
+                self.drafts.put_reason(why);
+                why.exit_code()
+            }
+        };
+        self.drafts.write(self.harness, code)
+    }
+}
+
+impl Material {
+    async fn read(
+        harness: &Harness,
+        work: &Work,
+        drafts: &mut Drafts,
+    ) -> Result<Self, NotMeasured> {
+        let prompts = prompts::read(&work.config)?;
+        for (draft, prompts) in drafts.all.iter_mut().zip(&prompts) {
+            draft.file.meta.prompts_sha256 = Some(prompts.sha256());
+            draft.file.client_floor.clone_from(&harness.floor);
+        }
+        drafts.secrets = Secrets::read(&work.config.target)?;
+        let tokens = read_tokenizer(&work.config)?;
+        let binary_sha256 = match &work.spec {
+            Some(spec) => program_sha256(&work.config, spec, &harness.exe).await,
+            None => None,
+        };
+        let ladder = |draft: &super::drafts::Draft| {
+            let mut meta = draft.file.meta.clone();
+            let binary_sha256 = binary_sha256.clone();
+            meta.server = Some(ServerMeta { binary_sha256, ..ServerMeta::default() });
+            Ladder::new(Identity::of(&meta))
+        };
+        let ladders = drafts.all.iter().map(ladder).collect();
+        Ok(Self { ladders, prompts: Some(prompts), tokens })
+    }
+
+    /// Whether earlier results hold every level of every prompts file.
+    fn is_known(&self, harness: &Harness, work: &Work) -> bool {
+        let levels = work.config.workload.concurrency.levels();
+        let known = |ladder: &Ladder| harness.earlier.is_complete(&ladder.identity, levels);
+        self.ladders.iter().all(known)
+    }
+}
+
+fn read_tokenizer(config: &Config) -> Result<Option<PromptTokens>, NotMeasured> {
+    let kind = match config.target.endpoint {
+        EndpointKind::Chat => client::EndpointKind::Chat,
+        EndpointKind::Completions => client::EndpointKind::Completions,
+    };
+    let bad = |text| NotMeasured::new(Kind::BadInput, "bad_tokenizer", format!("failed to {text}"));
+    let path = config.target.tokenizer.as_ref();
+    path.map(|path| PromptTokens::read(path, kind).map_err(bad)).transpose()
+}
+
+/// One life of a target's server.
+struct Turn<'a> {
+    harness: &'a Harness,
+    work: &'a Work,
+    number: u32,
+}
+
+impl Turn<'_> {
+    async fn measure(
+        &self,
+        material: &mut Material,
+        steps: &[Step],
+        drafts: &mut Drafts,
+    ) -> Result<(), NotMeasured> {
+        if self.harness.cancel.is_cancelled() {
+            return Err(NotMeasured::interrupted());
+        }
+        if self.work.spec.is_none() || self.knows(material, steps) {
+            let base_url = self.work.config.target.base_url.as_str().to_owned();
+            return self.levels(material, &base_url, None, steps, drafts).await;
+        }
+        self.with_server(material, steps, drafts).await
+    }
+
+    /// Whether earlier results hold all of these levels.
+    fn knows(&self, material: &Material, steps: &[Step]) -> bool {
+        let known = |step: &Step| {
+            let identity = &material.ladders[step.file].identity;
+            self.harness.earlier.level(identity, step.concurrency).is_some()
+        };
+        steps.iter().all(known)
+    }
+
+    /// Makes the prompts, those of a shape to the server's count, once for all turns.
+    async fn make_prompts(
+        &self,
+        material: &mut Material,
+        endpoint: &client::Endpoint,
+        base_url: &str,
+        secrets: &Secrets,
+    ) -> Result<(), NotMeasured> {
+        let Some(prompts) = material.prompts.take() else { return Ok(()) };
+        let (config, cancel) = (&self.work.config, &self.harness.cancel);
+        let files = prompts::make(prompts, config, endpoint, base_url, secrets, cancel).await?;
+        for (ladder, file) in material.ladders.iter_mut().zip(files) {
+            ladder.put_prompts(config, file);
+        }
+        Ok(())
+    }
+
+    async fn levels(
+        &self,
+        material: &mut Material,
+        base_url: &str,
+        server: Option<&RunningServer>,
+        steps: &[Step],
+        drafts: &mut Drafts,
+    ) -> Result<(), NotMeasured> {
+        let endpoint = build_endpoint(&self.work.config, base_url, &drafts.secrets)?;
+        if !self.knows(material, steps) {
+            self.make_prompts(material, &endpoint, base_url, &drafts.secrets).await?;
+        }
+        let Material { ladders, tokens, .. } = material;
+        let (harness, work) = (self.harness, self.work);
+        let run = Run { harness, work, endpoint: &endpoint, server, tokens: tokens.as_ref() };
+        run.levels(steps, ladders, drafts).await
+    }
+
+    /// Start, levels, stop; how it ended, and whether its memory came back.
+    async fn with_server(
+        &self,
+        material: &mut Material,
+        steps: &[Step],
+        drafts: &mut Drafts,
+    ) -> Result<(), NotMeasured> {
+        let spec = self.work.spec.as_ref().expect("a server is started by its engine's entry");
+        let name = &self.work.config.target.name;
+        let in_use_before = memory::in_use().await;
+        let (server, _logs) = start(self.harness, self.work, spec, self.number).await?;
+        drafts.begin_life();
+        let result = self.between_probes(material, &server, steps, drafts).await;
+        let ended = server.ended();
+        let stopped = server.stop().await;
+        drafts.update_server(|about| about.stopped = Some(stopped.to_string()));
+        if !stopped.port_free {
+            self.harness.progress.warn(&format!("{name}: its port is still taken"));
+        }
+        let (memory, flag) = memory::after_stop(in_use_before, &self.harness.cancel).await;
+        drafts.update_server(|about| about.memory = Some(memory.clone()));
+        if let Some(flag) = flag {
+            self.harness.progress.warn(&format!("{name}: {}", flag.text));
+            drafts.flag_this_life(&flag);
+        }
+        match (result, ended) {
+            (Err(why), None) => Err(match stopped.report {
+                Some(report) if why.wants_log() => why.with_log(report.log_tail),
+                _ => why,
+            }),
+            (Err(_), Some(ended)) | (Ok(()), Some(ended)) => {
+                let how = ended.exit.map_or("an unknown end".to_owned(), |exit| exit.to_string());
+                let text = format!("the server ended while it was measured: {how}");
+                let why = NotMeasured::new(Kind::NotStarted, "server_died", text);
+                Err(why.with_log(ended.log_tail))
+            }
+            (Ok(()), None) => Ok(()),
         }
     }
 
-    fn path(&self) -> &Path {
-        match self {
-            Self::Kept(path) => path,
-            Self::Temporary(folder) => folder.path(),
+    /// Check, probe, levels, probe.
+    async fn between_probes(
+        &self,
+        material: &mut Material,
+        server: &RunningServer,
+        steps: &[Step],
+        drafts: &mut Drafts,
+    ) -> Result<(), NotMeasured> {
+        let config = &self.work.config;
+        let endpoint = build_endpoint(config, &server.base_url, &drafts.secrets)?;
+        let mut about = meta::server_meta(config, server);
+        let cancel = &self.harness.cancel;
+        drafts.put_server(&about, &server.base_url);
+        for setting in &server.settings.differing {
+            self.harness.progress.warn(&format!("{}: {setting}", config.target.name));
         }
-    }
-
-    fn fate(&self) -> LogFate {
-        match self {
-            Self::Kept(_) => LogFate::Keep,
-            Self::Temporary(_) => LogFate::Remove,
-        }
+        probe::check(&endpoint, cancel).await?;
+        about.probe_before = Some(drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await));
+        drafts.put_server(&about, &server.base_url);
+        self.levels(material, &server.base_url, Some(server), steps, drafts).await?;
+        let after = drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await);
+        drafts.update_server(|about| about.probe_after = Some(after.clone()));
+        Ok(())
     }
 }

@@ -27,8 +27,6 @@ pub struct Outside {
     pub gpus: Vec<GpuFacts>,
     /// Whether a figure of power or energy is in the results.
     pub measures_power: bool,
-    /// Device memory in use 10 s after the server's stop, above what was in use before its start.
-    pub memory_not_released_bytes: Option<u64>,
 }
 
 /// How long the answers were to be.
@@ -144,7 +142,6 @@ pub(super) fn flags(summary: &LevelSummary, outside: &Outside) -> Vec<Flag> {
         settings_not_applied(&outside.settings_not_applied),
         outside.ceiling_tps.and_then(|ceiling| over_roofline(summary, ceiling)),
         short_for_power(summary).filter(|_| outside.measures_power),
-        outside.memory_not_released_bytes.and_then(memory_not_released),
     ];
     let of_devices =
         outside.gpus.iter().flat_map(|gpu| [foreign_process(gpu), low_clock(gpu), throttled(gpu)]);
@@ -295,10 +292,12 @@ fn short_for_power(summary: &LevelSummary) -> Option<Flag> {
     })
 }
 
-fn memory_not_released(bytes: u64) -> Option<Flag> {
+/// For every level of one life of a server, once it is over: memory in use ten seconds after its
+/// stop, above what was in use before its start. `whose` names the memory ("device memory").
+pub fn memory_not_released(bytes: u64, whose: &str) -> Option<Flag> {
     (bytes > MEMORY_SLACK_BYTES).then(|| {
         let mb = bytes as f64 / 1e6;
-        let text = format!("{mb:.0} MB of device memory were not given back after the stop");
+        let text = format!("{mb:.0} MB of {whose} were not given back after the stop");
         Flag::flagged(FlagName::MemoryNotReleased, text).number("bytes", bytes as f64)
     })
 }

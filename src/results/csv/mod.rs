@@ -131,6 +131,7 @@ mod tests {
                 ..Summary::default()
             },
             hardware: None,
+            server_metrics: None,
             flags: Vec::new(),
             verdict: Verdict::Valid,
             requests: vec![RequestRecord { ok: true, n_out: Some(9), ..RequestRecord::default() }],

@@ -10,6 +10,7 @@ pub(super) fn columns() -> Vec<String> {
     let level = Level {
         summary: Summary::default(),
         hardware: None,
+        server_metrics: None,
         flags: Vec::new(),
         verdict: Verdict::Valid,
         requests: Vec::new(),

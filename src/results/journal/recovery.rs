@@ -159,6 +159,7 @@ fn cut_short(head: &LevelHead, traces: Vec<RequestTrace>) -> Level {
     Level {
         summary: convert::summary(&summary),
         hardware: None,
+        server_metrics: None,
         flags: flags.iter().map(convert::flag).collect(),
         verdict: convert::verdict(verdict),
         requests: settled(traces, head.concurrency, start_mode),

@@ -60,6 +60,7 @@ fn written(folder: &Path) -> PathBuf {
     let level = Level {
         summary,
         hardware: None,
+        server_metrics: None,
         flags: Vec::new(),
         verdict: crate::results::record::Verdict::Valid,
         requests: Vec::new(),

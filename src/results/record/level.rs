@@ -14,6 +14,9 @@ pub struct Level {
     /// What the machine did meanwhile.
     #[serde(default)]
     pub hardware: Option<Hardware>,
+    /// The server's own counters over the level, warm-up included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_metrics: Option<ServerMetrics>,
     /// Why the figures should not be believed as they stand.
     #[serde(default)]
     pub flags: Vec<Flag>,
@@ -22,6 +25,17 @@ pub struct Level {
     pub verdict: Verdict,
     /// Every request, warm-up included.
     pub requests: Vec<RequestRecord>,
+}
+
+/// How far the counters on a server's page of Prometheus metrics went during a level.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServerMetrics {
+    /// By name and labels, as the server spells them; null where `reason` says why. Counters, and
+    /// the sums and counts of histograms and summaries.
+    pub counters: Option<BTreeMap<String, f64>>,
+    /// Why there are none.
+    pub reason: Option<String>,
 }
 
 /// The figures of one level. Names without a unit are seconds or counts.

@@ -57,6 +57,13 @@ pub struct Meta {
     /// Which pass over the ladder this is, from 1.
     #[serde(default)]
     pub repeat: Option<u32>,
+    /// The target with which this one took turns, level by level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interleaved_with: Option<String>,
+    /// Names of earlier results files from which a resumed run took finished levels. Those of them
+    /// that were interrupted are no rows of their own beside this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_from: Vec<String>,
     /// Sampling temperature asked for.
     #[serde(default)]
     pub temperature: Option<f64>,
@@ -131,6 +138,21 @@ pub struct ServerMeta {
     pub probe_after: Option<String>,
     /// How it ended: exit code or signal, and whether it had to be killed.
     pub stopped: Option<String>,
+    /// Memory in use before its start and after its stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ServerMemory>,
+}
+
+/// Memory in use around the life of a server, for the flag `memory_not_released`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServerMemory {
+    /// Before its start.
+    pub before_bytes: Option<u64>,
+    /// After its stop: as soon as it was back, ten seconds later at the latest.
+    pub after_bytes: Option<u64>,
+    /// `nvml` (all devices), `meminfo` (the machine, without the page cache) or null.
+    pub source: Option<String>,
 }
 
 /// The machine that the harness ran on.

@@ -2,7 +2,9 @@
 //!
 //! A reader of the lesson's own files finds its keys where it looks for them (`meta`, `levels[]`,
 //! `summary`, `requests[]`; seconds as floats). Everything else is added beside, with the unit in
-//! the name. `None` is written as `null`: a value that is missing is never 0 and never absent.
+//! the name. `None` is written as `null`: a value that is missing is never 0. Absent is only what
+//! says that something happened (`failed`, `resumed_from`), and what the first files of this version
+//! did not have yet.
 
 mod hardware;
 mod level;
@@ -14,9 +16,11 @@ pub use hardware::{
 };
 pub use level::{
     EarlyStopping, Flag, Goodput, Level, METRICS, MetricStats, MetricTable, PercentilesAll,
-    Settling, Severity, Summary, Verdict,
+    ServerMetrics, Settling, Severity, Summary, Verdict,
 };
-pub use meta::{ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMeta};
+pub use meta::{
+    ClientFloor, ConfigText, Definition, FloorRow, Host, HostGpu, Meta, ServerMemory, ServerMeta,
+};
 pub use request::{RequestRecord, ServerTimesRecord};
 
 use schemars::JsonSchema;

@@ -77,6 +77,7 @@ mod tests {
         let level = Level {
             summary,
             hardware: None,
+            server_metrics: None,
             flags: Vec::new(),
             verdict: Verdict::Invalid,
             requests: Vec::new(),

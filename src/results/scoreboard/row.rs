@@ -229,6 +229,7 @@ mod tests {
         Level {
             summary,
             hardware: None,
+            server_metrics: None,
             flags: Vec::new(),
             verdict: Verdict::Valid,
             requests: Vec::new(),

@@ -5,6 +5,8 @@ pub mod binary;
 pub mod c_stub;
 pub mod client;
 pub mod golden;
+#[cfg(target_os = "linux")]
+pub(crate) mod matrix;
 #[cfg(feature = "llama")]
 pub mod model;
 pub mod nvml_stub;

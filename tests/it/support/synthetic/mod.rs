@@ -148,6 +148,7 @@ impl Scenario {
             levels.push(Level {
                 summary: convert::summary(&summary),
                 hardware: Some(self.hardware(concurrency)),
+                server_metrics: None,
                 flags: flags.iter().map(convert::flag).collect(),
                 verdict: convert::verdict(verdict),
                 requests: traces.iter().map(|trace| record_of_trace(trace, self.keep)).collect(),

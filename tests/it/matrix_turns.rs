@@ -1,0 +1,205 @@
+//! `matrix --interleave`, `--max-cost`, what a resumed run takes over, what the server itself counts,
+//! and the memory that it keeps.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::matrix::{ANY_PORT, Bench, GOOD, SHORT, text, wait_for_journal};
+use crate::support::nvml_stub::NvmlStub;
+use crate::support::scripted::{ScriptedServer, Step};
+
+/// An engine that writes down when it runs, and fails if another one runs meanwhile.
+fn alone(bench: &Bench, name: &str) -> String {
+    let folder = bench.marker();
+    format!(
+        "mkdir {folder}/running || exit 9; echo {name} >> {folder}/order; \
+         trap 'kill $pid; wait $pid; rmdir {folder}/running; exit 0' TERM; \
+         {} & pid=$!; wait $pid",
+        GOOD.replace("exec ", "")
+    )
+}
+
+#[test]
+fn two_targets_take_turns_and_only_one_server_lives_at_a_time() {
+    let bench = Bench::new();
+    let a = bench.target("a", &alone(&bench, "a"), "60s");
+    let b = bench.target("b", &alone(&bench, "b"), "60s");
+    let configs = [a.clone(), b.clone()];
+    let output = bench.matrix(&configs, &["--interleave"]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let order = fs::read_to_string(bench.path("order")).unwrap();
+    assert_eq!(order.split_whitespace().collect::<String>(), "abba");
+    let files = bench.results();
+    assert_eq!(files.len(), 2);
+    for (file, other) in files.iter().zip(["b", "a"]) {
+        assert_eq!(file["meta"]["interleaved_with"], other);
+        let levels = file["levels"].as_array().unwrap();
+        let concurrency: Vec<u64> =
+            levels.iter().map(|level| level["summary"]["concurrency"].as_u64().unwrap()).collect();
+        assert_eq!(concurrency, [1, 2]);
+        let prompts = |level: &Value| level["requests"][0]["prompt_index"].as_u64().unwrap();
+        assert_eq!((prompts(&levels[0]), prompts(&levels[1])), (0, 5), "prompts go on");
+    }
+    assert_eq!(bench.left_over(), Vec::<String>::new());
+
+    // Nothing of it is measured, or started, again.
+    let again = bench.matrix(&configs, &["--interleave", "--resume"]).output().unwrap();
+    assert!(text(&again).contains("measured already"), "{}", text(&again));
+    assert_eq!(fs::read_to_string(bench.path("order")).unwrap(), order);
+
+    let one = bench.matrix(std::slice::from_ref(&a), &["--interleave"]).output().unwrap();
+    assert_eq!(one.status.code(), Some(2), "{}", text(&one));
+    let other = fs::read_to_string(&b).unwrap().replace("[1, 2]", "[1, 4]");
+    fs::write(&b, other).unwrap();
+    let unequal = bench.matrix(&configs, &["--interleave"]).output().unwrap();
+    assert!(text(&unequal).contains("their levels differ"), "{}", text(&unequal));
+}
+
+#[test]
+fn a_target_that_fails_in_its_turn_does_not_keep_the_other_from_its_own() {
+    let bench = Bench::new();
+    let folder = bench.marker();
+    // Its second server does not start.
+    let once = format!("mkdir {folder}/once || exit 7; {GOOD}");
+    let (a, b) = (bench.target("a", &once, "60s"), bench.target("b", GOOD, "60s"));
+    let output = bench.matrix(&[a, b], &["--interleave"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let files = bench.results();
+    let levels = |index: usize| files[index]["levels"].as_array().unwrap().len();
+    assert_eq!((levels(0), levels(1)), (1, 2));
+    assert_eq!(files[0]["failed"]["reason"], "exited");
+    assert_eq!(files[1]["failed"], Value::Null);
+}
+
+#[test]
+fn the_cost_is_said_before_and_never_passed() {
+    let bench = Bench::new();
+    let config = bench.target("good", GOOD, "60s");
+    // Four output tokens are 4 USD; the prompt's one token is next to nothing, and the 256 and more
+    // that it might have had are too.
+    let price = "price = { input_per_mtok = 0.001, output_per_mtok = 1000000.0 }\n[engine]";
+    let priced = fs::read_to_string(&config).unwrap().replace("[engine]", price);
+    fs::write(&config, priced).unwrap();
+    let configs = std::slice::from_ref(&config);
+    let output = bench.matrix(configs, &["--max-cost", "22"]).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("stops before 22.00 USD"), "{said}");
+    assert!(said.contains("up to 40 output tokens, 40.00 USD"), "{said}");
+    let file = &bench.results()[0];
+    assert_eq!(file["skipped"]["reason"], "max_cost");
+    let sent = |level: &Value| level["requests"].as_array().unwrap().len();
+    let levels = file["levels"].as_array().unwrap();
+    assert_eq!((sent(&levels[0]), sent(&levels[1])), (5, 0), "a sixth would make it 24 USD");
+    assert_eq!(levels[1]["summary"]["ended_by"], "max_cost");
+
+    // With more money the rest is measured, and only that.
+    let output = bench.matrix(configs, &["--resume"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    let whole = files.iter().find(|file| file["skipped"].is_null()).unwrap();
+    assert_eq!(whole["levels"][0]["requests"], levels[0]["requests"]);
+    assert_eq!(whole["levels"][1]["summary"]["n_ok"], 4);
+}
+
+#[test]
+fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
+    let bench = Bench::new();
+    let work = "concurrency = [1, 2, 3]\nrequests = { default = 4, \"2\" = 100, \"3\" = 100 }";
+    bench.engine("good", GOOD, "60s", "");
+    let config = bench.config("good", ANY_PORT, work);
+    let configs = std::slice::from_ref(&config);
+    // Head, level, warm-up and four requests, end, level, warm-up, a request.
+    for (flags, lines) in [(&[][..], 11), (&["--resume"][..], 113)] {
+        let mut harness = bench.matrix(configs, flags).spawn().unwrap();
+        wait_for_journal(&bench.path("results"), lines);
+        harness.kill().unwrap();
+        harness.wait().unwrap();
+    }
+    let output = bench.matrix(configs, &["--resume"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    assert_eq!(files.len(), 3);
+    let whole = files.iter().find(|file| file["interrupted"].is_null()).unwrap();
+    assert_eq!(whole["levels"].as_array().unwrap().len(), 3);
+    let second = files
+        .iter()
+        .find(|file| file["interrupted"] == true && file["meta"]["resumed_from"].is_array());
+    let second = second.unwrap();
+    assert_eq!(second["levels"][0]["requests"], whole["levels"][0]["requests"]);
+    assert_eq!(second["levels"][1]["requests"], whole["levels"][1]["requests"]);
+    let scoreboard = std::process::Command::new(crate::support::matrix::BENCH)
+        .arg("scoreboard")
+        .arg("--update")
+        .arg(bench.path("SCOREBOARD.md"))
+        .arg(bench.path("results"))
+        .output()
+        .unwrap();
+    assert!(scoreboard.status.success(), "{}", text(&scoreboard));
+    let rows = fs::read_to_string(bench.path("SCOREBOARD.md")).unwrap();
+    assert_eq!(rows.matches("| good |").count(), 1, "{rows}");
+}
+
+#[test]
+fn the_servers_own_counters_are_told_apart_over_each_level() {
+    let bench = Bench::new();
+    let page = |tokens: u32| {
+        let body = format!(
+            "# TYPE tokens_total counter\ntokens_total {tokens}\n# TYPE slots gauge\nslots 1\n"
+        );
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        vec![Step::Send(format!("{head}{body}connection: close\r\n\r\n").into_bytes()), Step::Close]
+    };
+    // Before and after the first level, then the second, whose server counts anew.
+    let pages = ScriptedServer::start(vec![page(100), page(120), page(120), page(3)]);
+    let metrics = format!("metrics = \"http://{}/metrics\"", pages.address);
+    bench.engine("counts", GOOD, "60s", &metrics);
+    bench.engine("silent", GOOD, "60s", "");
+    let configs = ["counts", "silent"].map(|name| bench.config(name, ANY_PORT, SHORT));
+    let output = bench.matrix(&configs, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    let metrics = |file: usize, level: usize| &files[file]["levels"][level]["server_metrics"];
+    assert_eq!(metrics(0, 0)["counters"], serde_json::json!({"tokens_total": 20.0}));
+    assert_eq!(metrics(0, 1)["counters"], Value::Null);
+    assert!(metrics(0, 1)["reason"].as_str().unwrap().contains("tokens_total went back"));
+    assert_eq!(metrics(1, 0)["counters"], Value::Null);
+    assert!(metrics(1, 0)["reason"].as_str().unwrap().contains("names no page of metrics"));
+}
+
+#[test]
+fn device_memory_that_is_not_given_back_is_flagged() {
+    let stub = NvmlStub::new("memory_used 1000000000");
+    let bench = Bench::new();
+    // It leaves 300 MB more behind than there were.
+    let state = stub.path().with_file_name("state");
+    let keeps = format!("echo memory_used 1300000000 > {}; {GOOD}", state.display());
+    let config = bench.target("keeps", &keeps, "60s");
+    let run = |configs: &[std::path::PathBuf]| {
+        let mut command = bench.matrix(configs, &[]);
+        let output = command.env("SPARK_NVML_LIB", stub.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    };
+    run(&[config]);
+    let file = &bench.results()[0];
+    for level in file["levels"].as_array().unwrap() {
+        let flags = level["flags"].as_array().unwrap();
+        let flag = flags.iter().find(|flag| flag["name"] == "memory_not_released").unwrap();
+        assert_eq!(flag["numbers"]["bytes"], 300_000_000.0);
+        assert_eq!(level["verdict"], "flagged");
+    }
+    let memory = &file["meta"]["server"]["memory"];
+    assert_eq!(memory["before_bytes"], 1_000_000_000);
+    assert_eq!(
+        (&memory["after_bytes"], &memory["source"]),
+        (&1_300_000_000.into(), &"nvml".into())
+    );
+
+    let gives = bench.target("gives", GOOD, "60s");
+    run(&[gives]);
+    let files = bench.results();
+    let file = files.iter().find(|file| file["meta"]["target"] == "gives").unwrap();
+    assert!(!file["levels"].to_string().contains("memory_not_released"));
+}
