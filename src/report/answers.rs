@@ -1,56 +1,40 @@
 //! Numbers → answers: measured ÷ predicted, Little's law, crossover, cost.
 
-use std::time::Duration;
-
-use serde_json::Value;
-
+use super::evidence::{level_points, price_per_output_mtok};
 use super::html::{self, escape};
+use super::prediction::{self, Bandwidths};
 use super::svg::short;
 use super::views::{Run, value};
-use crate::analyse::cost::{ApiPrice, Workload};
-use crate::analyse::littles_law::{self, Behaviour, LevelPoint};
-use crate::analyse::roofline::StepBytes;
-use crate::results::record::{Level, Meta};
+use crate::analyse::littles_law::{self, Behaviour};
 
-fn fact(meta: &Meta, table: &str, key: &str) -> Option<f64> {
-    meta.facts.get(table)?.get(key).and_then(Value::as_f64)
-}
-
-fn p50(level: &Level, name: &str) -> Option<f64> {
-    level.summary.metric(name).and_then(|stats| stats.p50)
-}
-
-fn at_one(run: &Run) -> Option<Level> {
-    let level = run.stored.file.levels.iter().find(|level| level.summary.concurrency == 1)?;
-    Some(Level { requests: Vec::new(), ..level.clone() })
-}
-
-/// Decode speed against what the memory's bandwidth allows; needs `[hardware]` and `[model]`.
+/// Decode speed against what the memory's bandwidth allows, and what prefill amounted to.
 pub fn roofline(runs: &[Run]) -> String {
     let row = |run: &Run| {
-        let meta = &run.stored.file.meta;
-        let bandwidth = fact(meta, "hardware", "bandwidth_gb_s")? * 1e9;
-        let weights = fact(meta, "model", "bytes_read_per_token");
-        let file = fact(meta, "model", "weight_bytes");
-        let level = at_one(run)?;
-        let tps = p50(&level, "decode_tps")?;
-        let n_ok = level.summary.n_ok.max(1);
-        let (prompt, output) =
-            (level.summary.prompt_tokens / n_ok, level.summary.output_tokens / n_ok);
-        let streamed = weights.or(file)?;
-        let bytes = StepBytes {
-            weights: streamed,
-            kv_per_token: fact(meta, "model", "kv_bytes_per_token").unwrap_or(0.0),
+        let file = &run.stored.file;
+        let tps = prediction::measured_tps(file)?;
+        let ceilings = prediction::ceilings(file, Bandwidths::default());
+        let prefill = prediction::prefill(file);
+        if ceilings.is_empty() && prefill.is_none() {
+            return None;
+        }
+        let against = |name: &str| {
+            let ceiling = ceilings.iter().find(|ceiling| ceiling.name == name);
+            ceiling.map_or("-".into(), |ceiling| {
+                format!("{} ({:.0} %)", short(ceiling.tps), 100.0 * tps / ceiling.tps)
+            })
         };
-        let answer =
-            bandwidth * (output.max(2) - 1) as f64 / bytes.of_answer(prompt, output.max(2));
-        let against = |ceiling: f64| format!("{} ({:.0} %)", short(ceiling), 100.0 * tps / ceiling);
+        let share = |share: Option<f64>| {
+            share.map_or(String::new(), |share| format!(" ({:.0} % of the peak)", 100.0 * share))
+        };
         Some(vec![
             run.name.clone(),
             short(tps),
-            file.map_or("-".into(), |file| against(bandwidth / file)),
-            against(answer),
-            short(bytes.achieved_bandwidth(tps, prompt, output) / 1e9),
+            against("file"),
+            against("streamed"),
+            value(prediction::achieved_bandwidth(file).map(|bytes| bytes / 1e9)),
+            prefill.map_or("-".into(), |prefill| {
+                format!("{}{}", short(prefill.flops_per_s / 1e12), share(prefill.share_of_peak))
+            }),
         ])
     };
     let rows: Vec<Vec<String>> = runs.iter().filter_map(row).collect();
@@ -65,19 +49,9 @@ pub fn roofline(runs: &[Run]) -> String {
         "bandwidth ÷ file: tok/s (measured)",
         "bandwidth ÷ bytes streamed: tok/s (measured)",
         "bandwidth achieved, GB/s",
+        "prefill, TFLOP/s",
     ];
-    html::table("Measured ÷ predicted, decode", &head, &rows)
-}
-
-fn point(level: &Level) -> Option<LevelPoint> {
-    let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
-    let e2e = level.summary.metric("e2e")?;
-    Some(LevelPoint {
-        concurrency: level.summary.concurrency,
-        e2e_mean: time(e2e.mean.or(e2e.p50)?)?,
-        ttft_p50: time(p50(level, "ttft")?)?,
-        throughput_tps: level.summary.throughput_tps?,
-    })
+    html::table("Measured ÷ predicted", &head, &rows)
 }
 
 /// Each level against what one at a time would give.
@@ -85,7 +59,7 @@ pub fn littles_law(runs: &[Run]) -> String {
     let mut rows = Vec::new();
     let mut words = Vec::new();
     for run in runs {
-        let points: Vec<LevelPoint> = run.stored.file.levels.iter().filter_map(point).collect();
+        let points = level_points(&run.stored.file);
         let checks = littles_law::check(&points);
         if let Some(last) = checks.last() {
             words.push(format!("{} {}", run.name, behaviour(last.behaviour)));
@@ -130,7 +104,7 @@ pub fn cost(runs: &[Run]) -> String {
     for run in runs {
         for level in &run.stored.file.levels {
             let joules = level.hardware.as_ref().and_then(|h| h.joules_per_output_token);
-            let price = price(&run.stored.file.meta, level);
+            let price = price_per_output_mtok(&run.stored.file.meta, level);
             if joules.is_none() && price.is_none() {
                 continue;
             }
@@ -159,22 +133,4 @@ pub fn cost(runs: &[Run]) -> String {
     html::table("Cost", &head, &rows)
         + "<p class=\"muted\">What a machine of your own costs, and from which volume it is cheaper: \
            <code>spark-bench cost</code>, with your price, years and tariff.</p>"
-}
-
-fn price(meta: &Meta, level: &Level) -> Option<f64> {
-    let price = meta.price.as_ref()?;
-    let get = |key: &str| price.get(key).and_then(Value::as_f64);
-    let input_per_mtok = get("input_per_mtok").unwrap_or(0.0);
-    let price = ApiPrice {
-        input_per_mtok,
-        cached_per_mtok: get("cached_per_mtok").unwrap_or(input_per_mtok),
-        output_per_mtok: get("output_per_mtok")?,
-    };
-    let summary = &level.summary;
-    let workload = Workload {
-        prompt: summary.prompt_tokens as f64,
-        cached: summary.cached_tokens as f64,
-        output: summary.output_tokens as f64,
-    };
-    price.blended_per_output_mtok(&workload).filter(|usd| *usd > 0.0)
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::analyse::compare::Series;
+use crate::analyse::cost::{ApiPrice, Workload};
 use crate::analyse::headline::{self, TargetFigures};
 use crate::analyse::littles_law::LevelPoint;
-use crate::analyse::roofline::StepBytes;
+use crate::analyse::roofline::{PrefillModel, StepBytes};
 use crate::measure::batch_means::MeanInterval;
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
@@ -24,8 +25,12 @@ pub struct ModelAndMachine {
     pub kv_bytes_per_token: Option<f64>,
     /// Parameters.
     pub n_params: Option<f64>,
+    /// The arithmetic of prefill, where the server tells the model's shape.
+    pub prefill: Option<PrefillModel>,
     /// Memory bandwidth by the data sheet, bytes per second.
     pub bandwidth_bytes_per_s: Option<f64>,
+    /// Peak rate of arithmetic by the data sheet, operations per second.
+    pub flops_per_s: Option<f64>,
 }
 
 impl ModelAndMachine {
@@ -45,6 +50,8 @@ impl ModelAndMachine {
             bytes_read_per_token: either("bytes_read_per_token", "bytes_read_per_token"),
             kv_bytes_per_token: either("kv_bytes_per_token", "kv_bytes_per_token"),
             n_params: either("n_params", "n_params"),
+            prefill: server.and_then(prefill_model),
+            flops_per_s: fact("hardware", "flops_bf16"),
             bandwidth_bytes_per_s: fact("hardware", "bandwidth_gb_s").map(|gb| gb * 1e9),
         }
     }
@@ -54,6 +61,25 @@ impl ModelAndMachine {
         let (weights, kv_per_token) = (self.bytes_read_per_token?, self.kv_bytes_per_token?);
         Some(StepBytes { weights, kv_per_token })
     }
+}
+
+/// The matrices of a dense transformer, from the figures that a server tells of its model:
+/// P_mm = parameters − embedding − output matrix − norms. The two tables are one where a step reads
+/// the whole file (tied); heads are d/H wide.
+fn prefill_model(meta: &Value) -> Option<PrefillModel> {
+    let figure = |key: &str| number(meta.get(key)?);
+    let (params, layers, width) = (figure("n_params")?, figure("n_layer")?, figure("n_embd")?);
+    let table = figure("n_vocab")? * width;
+    let tied = figure("bytes_read_per_token")? >= figure("size_bytes")?;
+    let tables = if tied { table } else { 2.0 * table };
+    let norms = (2.0 * layers + 1.0) * width;
+    let matrix_params = params - tables - norms;
+    (matrix_params > 0.0).then_some(PrefillModel {
+        matrix_params,
+        head_params: table,
+        layers,
+        attention_width: width,
+    })
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -136,12 +162,42 @@ pub fn level_at(file: &ResultsFile, concurrency: u32) -> Option<&Level> {
     file.levels.iter().find(|level| level.summary.concurrency == concurrency)
 }
 
+/// The level with the largest throughput.
+pub fn busiest(file: &ResultsFile) -> Option<&Level> {
+    let rated = file.levels.iter().filter_map(|level| Some((level, throughput(level)?)));
+    let rated = rated.filter(|(_, tps)| *tps > 0.0);
+    rated.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(level, _)| level)
+}
+
+/// An API's price for a million output tokens with the prompts that came with them, by the config.
+pub fn price_per_output_mtok(meta: &Meta, level: &Level) -> Option<f64> {
+    let price = meta.price.as_ref()?;
+    let get = |key: &str| price.get(key).and_then(Value::as_f64);
+    let input_per_mtok = get("input_per_mtok").unwrap_or(0.0);
+    let price = ApiPrice {
+        input_per_mtok,
+        cached_per_mtok: get("cached_per_mtok").unwrap_or(input_per_mtok),
+        output_per_mtok: get("output_per_mtok")?,
+    };
+    price.blended_per_output_mtok(&work_of(level)).filter(|usd| *usd > 0.0)
+}
+
+/// The tokens of a level's ok requests.
+pub fn work_of(level: &Level) -> Workload {
+    let summary = &level.summary;
+    Workload {
+        prompt: summary.prompt_tokens as f64,
+        cached: summary.cached_tokens as f64,
+        output: summary.output_tokens as f64,
+    }
+}
+
 /// What a headline needs of a run.
 pub fn target_figures(file: &ResultsFile) -> TargetFigures {
     let single = level_at(file, 1);
     let median = |name| single.and_then(|level| level.summary.metric(name)?.p50);
     let best = file.levels.iter().filter_map(throughput).reduce(f64::max);
-    let price = file.meta.price.as_ref().and_then(|price| number(price.get("output_per_mtok")?));
+    let price = busiest(file).and_then(|level| price_per_output_mtok(&file.meta, level));
     TargetFigures {
         name: file.meta.target.clone(),
         ttft_p50_s: median("ttft"),
@@ -168,4 +224,32 @@ pub fn headlines(files: &[&ResultsFile]) -> Vec<String> {
     let figures = target_figures(reference);
     let others = measured.iter().filter(same_work);
     others.map(|file| headline::sentence(&target_figures(file), &figures)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::measure::sample::tests::assert_close;
+
+    #[test]
+    fn the_matrices_of_llama_8b_and_of_a_tied_model() {
+        let llama = prefill_model(&json!({
+            "n_params": 8_030_261_248u64, "n_layer": 32, "n_embd": 4096, "n_vocab": 128_256,
+            "size_bytes": 16_060_522_496u64, "bytes_read_per_token": 15_009_857_536u64,
+        }));
+        let llama = llama.unwrap();
+        assert_close(llama.matrix_params, 6_979_321_856.0);
+        assert_close(llama.head_params, 525_336_576.0);
+        assert_close(llama.flops(2000), 28_966_914_097_152.0);
+        let small = prefill_model(&json!({
+            "n_params": 134_515_008, "n_layer": 30, "n_embd": 576, "n_vocab": 49_152,
+            "size_bytes": 269_100_288, "bytes_read_per_token": 269_100_288,
+        }));
+        // Each layer: q and o 576·576, k and v 576·192, three of 576·1,536.
+        let layer = 2 * 576 * 576 + 2 * 576 * 192 + 3 * 576 * 1_536;
+        assert_close(small.unwrap().matrix_params, f64::from(30 * layer));
+        assert_eq!(prefill_model(&json!({"n_params": 1_000})), None);
+    }
 }

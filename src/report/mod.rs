@@ -10,6 +10,7 @@ mod flags;
 mod html;
 mod ladder;
 mod levels;
+pub mod prediction;
 pub mod rates;
 mod repeat;
 pub mod shapes;

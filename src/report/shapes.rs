@@ -70,14 +70,19 @@ fn fresh(request: &RequestRecord) -> Option<f64> {
     Some(request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0)) as f64)
 }
 
-/// By the client's clock: what is left of TTFT without connecting, network and queue. A queue that
-/// the server does not tell of is still in it.
-pub fn prefill_tps_by_client(request: &RequestRecord) -> Option<f64> {
+/// Seconds of prefill by the client's clock: what is left of TTFT without connecting, network and
+/// queue. A queue that the server does not tell of is still in it.
+pub fn prefill_time_s(request: &RequestRecord) -> Option<f64> {
     let connect = request.connect_s.unwrap_or(0.0) + request.tls_s.unwrap_or(0.0);
     let rounds = f64::from(network_rounds(request.request_bytes));
     let network = rounds * request.rtt_s.unwrap_or(0.0);
     let queue = request.server.as_ref().and_then(|server| server.queue_s).unwrap_or(0.0);
-    Some(fresh(request)? / (request.ttft? - connect - network - queue))
+    Some(request.ttft? - connect - network - queue)
+}
+
+/// Fresh prompt tokens ÷ [`prefill_time_s`].
+fn prefill_tps_by_client(request: &RequestRecord) -> Option<f64> {
+    Some(fresh(request)? / prefill_time_s(request)?)
 }
 
 /// By the server's own account.

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use spark::analyse::explorer::{Ask, breakdown};
+use spark::report::rates;
 use spark::results::store;
 
 use crate::support::synthetic::Scenario;
@@ -40,11 +42,12 @@ fn predict_gives_the_ceilings_and_littles_law() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "desk.json", &Scenario::desk());
     let all = answered(&["predict", "desk.json", "--measured-gb-s", "231", "--json"], dir.path());
-    let tps = |index: usize| all[0]["ceilings"][index]["tps"].as_f64().unwrap();
+    let run = &all["runs"][0];
+    let tps = |index: usize| run["ceilings"][index]["tps"].as_f64().unwrap();
     assert!((tps(0) - 273e9 / 16_060_522_496.0).abs() < 1e-9);
     assert!(tps(1) > 18.1 && tps(1) < 18.188, "streamed bytes allow more: {}", tps(1));
     assert!((tps(2) / tps(1) - 231.0 / 273.0).abs() < 1e-9);
-    let little = &all[0]["littles_law"][1];
+    let little = &run["littles_law"][1];
     assert_eq!(little["concurrency"], 16);
     assert!((little["serialness"].as_f64().unwrap() - 1.0).abs() < 0.03, "{little}");
     let text = spark_bench(&["predict", "desk.json"], dir.path());
@@ -123,12 +126,105 @@ fn plan_says_what_n_can_say_and_a_pilot_adds_hours() {
 }
 
 #[test]
-fn verify_tokens_needs_texts() {
+fn predict_says_what_the_explorer_says() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "desk.json", &Scenario::desk());
-    let args = ["verify-tokens", "--tokenizer", "nothing.json", "desk.json"];
-    let refused = spark_bench(&args, dir.path());
-    assert_eq!(refused.status.code(), Some(2));
+    write(dir.path(), "cloud.json", &Scenario::cloud());
+    let files = ["predict", "desk.json", "cloud.json", "--json"];
+    let asked = ["--prompt", "4096", "--output", "32", "--concurrency", "16", "--rtt-ms", "45"];
+    let all = answered(&[&files[..], &asked, &["--first-call"]].concat(), dir.path());
+    let stored = |name: &str| store::StoredRun {
+        path: name.into(),
+        file: store::read(&dir.path().join(name)).unwrap(),
+    };
+    let runs = ["desk.json", "cloud.json"].map(stored);
+    let targets = rates::targets(&runs.iter().collect::<Vec<_>>());
+    let ask =
+        Ask { prompt: 4096.0, output: 32.0, rtt_s: 0.045, concurrency: 16.0, handshakes: 1.0 };
+    assert_eq!(targets.len(), 2);
+    for (said, target) in all["request"]["targets"].as_array().unwrap().iter().zip(&targets) {
+        let parts = breakdown(&target.rates, &ask);
+        assert_eq!(said["target"], target.name.as_str());
+        for (key, expected) in [("ttft_s", parts.ttft_s()), ("total_s", parts.total_s())] {
+            let shown = said[key].as_f64().unwrap();
+            assert!((shown / expected - 1.0).abs() < 1e-9, "{key}: {shown} {expected}");
+        }
+    }
+    let text = spark_bench(&["predict", "desk.json"], dir.path());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("512 prompt and 256 output tokens, 1 in flight"), "{text}");
+}
+
+/// A results file in which the server says that each text has so many tokens.
+fn write_texts(dir: &Path, answers: &[(&str, u64)]) {
+    let n = u32::try_from(answers.len()).unwrap();
+    let mut file = Scenario { n, levels: vec![1], ..Scenario::desk() }.results();
+    let measured = file.levels[0].requests.iter_mut().filter(|request| request.phase != "warmup");
+    for (request, (text, tokens)) in measured.zip(answers) {
+        (request.text, request.n_out) = (Some((*text).to_owned()), Some(*tokens));
+        (request.ok, request.token_source) = (true, "usage".to_owned());
+    }
+    let path = store::write_new(dir, &file).unwrap();
+    std::fs::rename(path, dir.join("texts.json")).unwrap();
+}
+
+/// Every word of "a b c" is a token, and anything else one unknown one.
+const WORDS: &str = r#"{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null,
+    "decoder": null, "model": {"type": "WordLevel", "unk_token": "?",
+    "vocab": {"?": 0, "a": 1, "b": 2, "c": 3}}}"#;
+
+#[test]
+fn verify_tokens_counts_again() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "desk.json", &Scenario::desk());
+    std::fs::write(dir.path().join("words.json"), WORDS).unwrap();
+    let verify = ["verify-tokens", "--tokenizer", "words.json", "--json"];
+    let no_texts = spark_bench(&[&verify[..], &["desk.json"]].concat(), dir.path());
+    assert_eq!(no_texts.status.code(), Some(2));
+    let no_file = ["verify-tokens", "--tokenizer", "nothing.json", "desk.json"];
+    assert_eq!(spark_bench(&no_file, dir.path()).status.code(), Some(2));
+
+    write_texts(dir.path(), &[("a b c", 3), ("a b", 3), ("c", 1)]);
+    let right = answered(&[&verify[..], &["texts.json"]].concat(), dir.path());
+    let expected = json!({"answers": 3, "checked": 3, "equal": 2, "off_by_more_than_one": 0,
+        "largest_difference": 1});
+    assert_eq!(right, expected, "the second has an end-of-text token");
+    // One event is not one token.
+    write_texts(dir.path(), &[("a b c a b c", 2), ("a", 1)]);
+    let wrong = spark_bench(&[&verify[..], &["texts.json"]].concat(), dir.path());
+    assert_eq!(wrong.status.code(), Some(4));
+}
+
+/// The model's own tokenizer, read by two programs: llama.cpp counts, the `tokenizers` crate
+/// checks; and the server's `/tokenize`.
+#[cfg(feature = "llama")]
+#[test]
+fn verify_tokens_agrees_with_the_real_server() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some((_server, address)) = crate::support::binary::Binary::serve(&["--ctx", "512"]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{address}/v1");
+    let target = ["run", "--target", "t", "--base-url", &url, "--precision", "bf16"];
+    let prompts = root.join("prompts/short.jsonl");
+    let work = ["--model", "m", "--n", "4", "--concurrency", "1", "--max-tokens", "24"];
+    let rest = ["--warmup", "0", "--save-text", "--no-self-test", "--prompts"];
+    let args = [&target[..], &work, &rest, &[prompts.to_str().unwrap()]].concat();
+    let ran = spark_bench(&args, dir.path());
+    assert!(dir.path().join("results").is_dir(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let by_server = answered(&["verify-tokens", "--server", &url, "results", "--json"], dir.path());
+    assert_eq!(by_server["checked"], 4);
+    assert_eq!(by_server["off_by_more_than_one"], 0, "{by_server}");
+    let tokenizer = root.join("models/smollm2-135m-instruct-hf/tokenizer.json");
+    if !tokenizer.is_file() {
+        eprintln!("SKIPPED: no {}, so only the server counted again", tokenizer.display());
+        return;
+    }
+    let tokenizer = tokenizer.to_str().unwrap();
+    let args = ["verify-tokens", "--tokenizer", tokenizer, "results", "--json"];
+    assert_eq!(answered(&args, dir.path()), by_server, "two tokenizers of one model");
 }
 
 #[test]

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{BadInput, answer, read_runs};
-use crate::analyse::cost::{ApiPrice, BreakEven, OwnCost, OwnHardware, Workload, break_even};
+use crate::analyse::cost::{ApiPrice, BreakEven, OwnCost, OwnHardware, break_even};
+use crate::analyse::headline::{TargetFigures, sentence};
 use crate::exit_codes;
 use crate::report::evidence;
-use crate::results::record::{Level, ResultsFile};
+use crate::results::record::Level;
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench cost`.
@@ -119,7 +120,9 @@ fn read_config(args: &Args) -> Result<CostConfig, BadInput> {
 
 fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, BadInput> {
     let name = run.name();
-    let (level, throughput_tps) = best_level(&run.file)
+    let level = evidence::busiest(&run.file);
+    let (level, throughput_tps) = level
+        .and_then(|level| Some((level, evidence::throughput(level)?)))
         .ok_or_else(|| BadInput(format!("{name}: no level has a throughput")))?;
     let busy_w = config.own.busy_w.or_else(|| device_power(level)).ok_or_else(|| {
         BadInput(format!(
@@ -141,22 +144,12 @@ fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, B
         cached_per_mtok: config.api.cached_per_mtok.unwrap_or(config.api.input_per_mtok),
         output_per_mtok: config.api.output_per_mtok,
     };
-    let workload = Workload {
-        prompt: level.summary.prompt_tokens as f64,
-        cached: level.summary.cached_tokens as f64,
-        output: level.summary.output_tokens as f64,
-    };
     let api_per_mtok = api
-        .blended_per_output_mtok(&workload)
+        .blended_per_output_mtok(&evidence::work_of(level))
         .ok_or_else(|| BadInput(format!("{name}: its levels have no token counts")))?;
     let own = hardware.cost(throughput_tps, own.utilisation);
     let break_even = break_even(&own, api_per_mtok);
     Ok(Answer { run, level, throughput_tps, busy_w, own, api_per_mtok, break_even })
-}
-
-fn best_level(file: &ResultsFile) -> Option<(&Level, f64)> {
-    let rated = file.levels.iter().filter_map(|level| Some((level, evidence::throughput(level)?)));
-    rated.filter(|(_, tps)| *tps > 0.0).max_by(|(_, one), (_, other)| one.total_cmp(other))
 }
 
 /// Power of the devices that the server used, watts: less than the box draws.
@@ -212,7 +205,19 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
         ),
         BreakEven::Never => "  Never: its power alone costs more than the API.".into(),
     });
+    line(format!("  {}", headline(config, answer)));
     out
+}
+
+/// Own hardware against the API, per dollar: at the utilisation that the config assumes.
+fn headline(config: &CostConfig, answer: &Answer<'_>) -> String {
+    let of = |name: &str, money_per_mtok| TargetFigures {
+        name: name.to_owned(),
+        money_per_mtok,
+        ..TargetFigures::default()
+    };
+    let own = of(&config.own.name, answer.own.per_mtok);
+    sentence(&own, &of(&config.api.name, Some(answer.api_per_mtok)))
 }
 
 fn to_json(answer: &Answer<'_>) -> Value {

@@ -1,18 +1,20 @@
 //! `spark-bench predict`: what the machine's memory and arithmetic allow, against what was
 //! measured; and Little's law.
 
+mod request;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{answer, read_runs};
 use crate::analyse::littles_law;
-use crate::analyse::roofline::simple_prefill_flops;
 use crate::exit_codes;
-use crate::report::evidence::{self, ModelAndMachine};
-use crate::results::record::{Level, ResultsFile};
+use crate::report::evidence;
+use crate::report::prediction::{Bandwidths, Ceiling, ceilings, measured_tps, prefill};
+use crate::report::shapes;
+use crate::results::record::ResultsFile;
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench predict`.
@@ -27,16 +29,24 @@ pub struct Args {
     /// Memory bandwidth as measured on this machine, GB/s.
     #[arg(long, value_name = "GB/S")]
     measured_gb_s: Option<f64>,
+    /// The request whose time is worked out from the measured rates: prompt tokens.
+    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
+    prompt: u32,
+    /// Its output tokens.
+    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    output: u32,
+    /// Requests in flight, it included.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    concurrency: u32,
+    /// Round trip to every server, milliseconds [default: as measured].
+    #[arg(long, value_name = "MS")]
+    rtt_ms: Option<f64>,
+    /// Over a new connection.
+    #[arg(long)]
+    first_call: bool,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// One ceiling.
-struct Ceiling {
-    name: &'static str,
-    formula: &'static str,
-    tps: f64,
 }
 
 /// Prints the ceilings of each run.
@@ -46,65 +56,35 @@ struct Ceiling {
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let runs = read_runs(&args.files)?;
     if args.json {
-        let all: Vec<Value> = runs.iter().map(|run| to_json(args, run)).collect();
-        answer(&format!("{:#}\n", Value::from(all)))?;
+        let each: Vec<Value> = runs.iter().map(|run| to_json(args, run)).collect();
+        let all = json!({"runs": each, "request": request::to_json(&args.ask(), &runs)});
+        answer(&format!("{all:#}\n"))?;
     } else {
         let texts: Vec<String> = runs.iter().map(|run| text(args, run)).collect();
-        answer(&texts.join("\n"))?;
+        let files: Vec<&ResultsFile> = runs.iter().map(|run| &run.file).collect();
+        let shapes = shapes::text(&files);
+        let request = request::text(&args.ask(), &runs);
+        let parts = texts.into_iter().chain([shapes, request]).filter(|part| !part.is_empty());
+        answer(&parts.collect::<Vec<_>>().join("\n"))?;
     }
     Ok(exit_codes::OK)
 }
 
-/// Mean prompt and answer of the c = 1 level, in tokens.
-fn workload(level: &Level) -> Option<(u64, u64)> {
-    let n_ok = level.summary.n_ok;
-    let mean = |total: u64| total.checked_div(n_ok);
-    Some((mean(level.summary.prompt_tokens)?, mean(level.summary.output_tokens)?))
-}
+impl Args {
+    fn bandwidths(&self) -> Bandwidths {
+        let bytes = |gb: f64| gb * 1e9;
+        Bandwidths { spec: self.bandwidth_gb_s.map(bytes), measured: self.measured_gb_s.map(bytes) }
+    }
 
-fn ceilings(args: &Args, run: &StoredRun) -> Vec<Ceiling> {
-    let known = ModelAndMachine::of(&run.file.meta);
-    let spec = args.bandwidth_gb_s.map(|gb| gb * 1e9).or(known.bandwidth_bytes_per_s);
-    let measured = args.measured_gb_s.map(|gb| gb * 1e9);
-    let single = evidence::level_at(&run.file, 1).and_then(workload);
-    let streamed = |bandwidth: Option<f64>| {
-        let (prompt, output) = single?;
-        known.step_bytes()?.ceiling_of_answer(bandwidth?, prompt, output)
-    };
-    let by_file = spec.zip(known.weight_bytes).map(|(spec, bytes)| spec / bytes);
-    let all = [
-        ("file", "spec bandwidth ÷ bytes of the file", by_file),
-        (
-            "streamed",
-            "spec bandwidth ÷ bytes streamed over the answer (weights + KV)",
-            streamed(spec),
-        ),
-        ("measured", "measured bandwidth ÷ bytes streamed over the answer", streamed(measured)),
-    ];
-    let known =
-        |(name, formula, tps): (_, _, Option<f64>)| Some(Ceiling { name, formula, tps: tps? });
-    all.into_iter().filter_map(known).collect()
-}
-
-/// Operations per second of prefill, from TTFT less what the budget explains otherwise: the
-/// network's round trip and the queue.
-fn effective_prefill_flops(run: &StoredRun) -> Option<f64> {
-    let level = evidence::level_at(&run.file, 1)?;
-    let params = ModelAndMachine::of(&run.file.meta).n_params?;
-    let (prompt, _) = workload(level)?;
-    let cached = level.summary.cached_tokens.checked_div(level.summary.n_ok)?;
-    let ttft = level.summary.metric("ttft")?.p50?;
-    let requests = evidence::measured_ok(level);
-    let rtts: Vec<f64> = requests.iter().filter_map(|record| record.rtt_s).collect();
-    let network = rtts.iter().sum::<f64>() / rtts.len().max(1) as f64;
-    let queue = level.summary.metric("queue").and_then(|queue| queue.p50).unwrap_or(0.0);
-    let prefill = Duration::try_from_secs_f64(ttft - network - queue).ok()?;
-    let flops = simple_prefill_flops(params, prompt.saturating_sub(cached));
-    (!prefill.is_zero() && flops > 0.0).then(|| flops / prefill.as_secs_f64())
-}
-
-fn measured_tps(file: &ResultsFile) -> Option<f64> {
-    evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50
+    fn ask(&self) -> request::Asked {
+        request::Asked {
+            prompt: self.prompt,
+            output: self.output,
+            concurrency: self.concurrency,
+            rtt_s: self.rtt_ms.map(|ms| ms / 1e3),
+            handshakes: f64::from(u8::from(self.first_call)),
+        }
+    }
 }
 
 fn text(args: &Args, run: &StoredRun) -> String {
@@ -118,7 +98,7 @@ fn text(args: &Args, run: &StoredRun) -> String {
         Some(tps) => line(format!("  measured: {tps:.2} tok/s per stream (p50, c = 1)")),
         None => line("  no decode speed at c = 1 in this file".into()),
     }
-    let ceilings = ceilings(args, run);
+    let ceilings = ceilings(&run.file, args.bandwidths());
     for ceiling in &ceilings {
         let share = measured.map_or(String::new(), |tps| {
             format!(", measured is {:.1} % of it", 100.0 * tps / ceiling.tps)
@@ -134,11 +114,15 @@ fn text(args: &Args, run: &StoredRun) -> String {
     } else if let Some(tps) = measured {
         line(explanation(tps, &ceilings));
     }
-    if let Some(flops) = effective_prefill_flops(run) {
+    if let Some(prefill) = prefill(&run.file) {
+        let share = prefill.share_of_peak.map_or(String::new(), |share| {
+            format!(", {:.1} % of the data sheet's rate", 100.0 * share)
+        });
         line(format!(
-            "  prefill: {:.2} TFLOP/s effective (2 × parameters × fresh prompt tokens ÷ (TTFT − \
-             network − queue))",
-            flops / 1e12
+            "  prefill: {:.3} TFLOP/s effective{share} ({} operations for n fresh tokens ÷ (TTFT − \
+             network − queue), median)",
+            prefill.flops_per_s / 1e12,
+            prefill.formula
         ));
     }
     for check in littles_law::check(&evidence::level_points(&run.file)) {
@@ -163,8 +147,9 @@ fn explanation(tps: f64, ceilings: &[Ceiling]) -> String {
 }
 
 fn to_json(args: &Args, run: &StoredRun) -> Value {
+    let prefill = prefill(&run.file);
     let measured = measured_tps(&run.file);
-    let ceilings: Vec<Value> = ceilings(args, run)
+    let ceilings: Vec<Value> = ceilings(&run.file, args.bandwidths())
         .iter()
         .map(|ceiling| {
             json!({
@@ -193,7 +178,9 @@ fn to_json(args: &Args, run: &StoredRun) -> Value {
         "target": run.file.meta.target,
         "decode_tps_p50": measured,
         "ceilings": ceilings,
-        "effective_prefill_flops": effective_prefill_flops(run),
+        "effective_prefill_flops": prefill.map(|prefill| prefill.flops_per_s),
+        "prefill_formula": prefill.map(|prefill| prefill.formula),
+        "prefill_share_of_peak": prefill.and_then(|prefill| prefill.share_of_peak),
         "littles_law": little,
     })
 }

@@ -3,12 +3,15 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use serde_json::json;
 use tokenizers::Tokenizer;
 
 use super::{BadInput, answer, read_runs};
+use crate::bench::config::values::BaseUrl;
+use crate::bench::http::Http;
 use crate::exit_codes;
 use crate::results::record::RequestRecord;
 
@@ -16,8 +19,11 @@ use crate::results::record::RequestRecord;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The model's tokenizer.json.
-    #[arg(long, value_name = "FILE")]
-    tokenizer: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "server")]
+    tokenizer: Option<PathBuf>,
+    /// A server of the same model that has /tokenize, as http://HOST:PORT, in the place of a file.
+    #[arg(long, value_name = "URL", conflicts_with = "tokenizer")]
+    server: Option<BaseUrl>,
     /// Results files of runs with --save-text, or folders of them.
     #[arg(required = true, value_name = "RESULTS")]
     files: Vec<PathBuf>,
@@ -28,6 +34,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// A server that is busy answers late.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// usage − tokenizer of one answer.
 struct Difference {
@@ -44,9 +53,7 @@ const EXPLAINED: u64 = 1;
 /// # Errors
 /// If a file cannot be read, or no answer's text was kept.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let path = args.tokenizer.display();
-    let tokenizer = Tokenizer::from_file(&args.tokenizer)
-        .map_err(|error| BadInput(format!("failed to read {path} as a tokenizer: {error}")))?;
+    let tokens = Tokens::of(args)?;
     let runs = read_runs(&args.files)?;
     let records = runs.iter().flat_map(|run| &run.file.levels).flat_map(|level| &level.requests);
     let kept: Vec<(&str, u64)> = records.filter_map(text_and_usage).collect();
@@ -58,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let differences = kept
         .iter()
         .step_by(step)
-        .map(|(text, usage)| count(&tokenizer, text, *usage))
+        .map(|(text, usage)| Ok(Difference { usage: *usage, tokenizer: tokens.count(text)? }))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let unexplained = differences.iter().filter(|one| one.distance() > EXPLAINED).count();
     let largest = differences.iter().map(Difference::distance).max().unwrap_or(0);
@@ -83,11 +90,58 @@ fn text_and_usage(record: &RequestRecord) -> Option<(&str, u64)> {
     record.text.as_deref().zip(record.n_out).filter(|_| from_usage)
 }
 
-fn count(tokenizer: &Tokenizer, text: &str, usage: u64) -> anyhow::Result<Difference> {
-    let encoding = tokenizer
-        .encode(text, false)
-        .map_err(|error| anyhow!("failed to tokenise an answer: {error}"))?;
-    Ok(Difference { usage, tokenizer: encoding.len() as u64 })
+/// Who tokenises.
+enum Tokens {
+    /// A file.
+    File(Box<Tokenizer>),
+    /// A server.
+    Server {
+        /// Where it tokenises.
+        url: String,
+        http: Http,
+        runtime: tokio::runtime::Runtime,
+    },
+}
+
+impl Tokens {
+    fn of(args: &Args) -> anyhow::Result<Self> {
+        if let Some(server) = &args.server {
+            let root = server.as_str();
+            let root = root.strip_suffix("/v1").unwrap_or(root);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let http = Http::new(None).map_err(BadInput)?;
+            return Ok(Self::Server { url: format!("{root}/tokenize"), http, runtime });
+        }
+        let file = args.tokenizer.as_ref().expect("the flags require one of the two");
+        let unreadable =
+            |error| BadInput(format!("failed to read {} as a tokenizer: {error}", file.display()));
+        Ok(Self::File(Box::new(Tokenizer::from_file(file).map_err(unreadable)?)))
+    }
+
+    /// Tokens of an answer, without what a prompt would begin with.
+    fn count(&self, text: &str) -> anyhow::Result<u64> {
+        match self {
+            Self::File(tokenizer) => {
+                let encoding = tokenizer
+                    .encode(text, false)
+                    .map_err(|error| anyhow!("failed to tokenise an answer: {error}"))?;
+                Ok(encoding.len() as u64)
+            }
+            Self::Server { url, http, runtime } => {
+                // Two spellings of the same wish: each server takes its own.
+                let body = json!({"content": text, "add_special": false, "parse_special": false,
+                    "prompt": text, "add_special_tokens": false});
+                let reply = runtime.block_on(http.post_json(url, &body, None, DEADLINE))?;
+                let answer: serde_json::Value = serde_json::from_str(&reply.body)
+                    .map_err(|_| anyhow!("{url} answers {} and no JSON", reply.status))?;
+                let tokens = answer.get("tokens").and_then(serde_json::Value::as_array);
+                let tokens = tokens.filter(|_| reply.status == 200);
+                let tokens = tokens
+                    .ok_or_else(|| anyhow!("{url} answers {} and no tokens", reply.status))?;
+                Ok(tokens.len() as u64)
+            }
+        }
+    }
 }
 
 impl Difference {

@@ -1,0 +1,111 @@
+//! Measured ÷ predicted of one run: what `spark-bench predict` prints and the page shows.
+
+use std::time::Duration;
+
+use super::evidence::{self, ModelAndMachine};
+use super::shapes::prefill_time_s;
+use crate::analyse::roofline::simple_prefill_flops;
+use crate::measure::sample::Sample;
+use crate::results::record::{Level, ResultsFile};
+
+/// Bandwidths that the results do not know, bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bandwidths {
+    /// By the data sheet, in the place of the config's.
+    pub spec: Option<f64>,
+    /// As measured on the machine.
+    pub measured: Option<f64>,
+}
+
+/// One ceiling of the decode speed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ceiling {
+    /// `file`, `streamed` or `measured`.
+    pub name: &'static str,
+    /// How it is worked out.
+    pub formula: &'static str,
+    /// Tokens per second.
+    pub tps: f64,
+}
+
+/// What prefill amounted to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prefill {
+    /// Operations per second.
+    pub flops_per_s: f64,
+    /// How they are counted.
+    pub formula: &'static str,
+    /// Share of the data sheet's rate, where the config names one.
+    pub share_of_peak: Option<f64>,
+}
+
+/// Mean prompt and answer of the c = 1 level, in tokens.
+fn workload(level: &Level) -> Option<(u64, u64)> {
+    let n_ok = level.summary.n_ok;
+    let mean = |total: u64| total.checked_div(n_ok);
+    Some((mean(level.summary.prompt_tokens)?, mean(level.summary.output_tokens)?))
+}
+
+/// The ceilings that can be told, from the roughest to the best founded.
+pub fn ceilings(file: &ResultsFile, bandwidths: Bandwidths) -> Vec<Ceiling> {
+    let known = ModelAndMachine::of(&file.meta);
+    let spec = bandwidths.spec.or(known.bandwidth_bytes_per_s);
+    let single = evidence::level_at(file, 1).and_then(workload);
+    let streamed = |bandwidth: Option<f64>| {
+        let (prompt, output) = single?;
+        known.step_bytes()?.ceiling_of_answer(bandwidth?, prompt, output)
+    };
+    let by_file = spec.zip(known.weight_bytes).map(|(spec, bytes)| spec / bytes);
+    let all = [
+        ("file", "spec bandwidth ÷ bytes of the file", by_file),
+        (
+            "streamed",
+            "spec bandwidth ÷ bytes streamed over the answer (weights + KV)",
+            streamed(spec),
+        ),
+        (
+            "measured",
+            "measured bandwidth ÷ bytes streamed over the answer",
+            streamed(bandwidths.measured),
+        ),
+    ];
+    let known =
+        |(name, formula, tps): (_, _, Option<f64>)| Some(Ceiling { name, formula, tps: tps? });
+    all.into_iter().filter_map(known).collect()
+}
+
+/// Median decode speed of one stream.
+pub fn measured_tps(file: &ResultsFile) -> Option<f64> {
+    evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50
+}
+
+/// Bytes per second that it amounts to.
+pub fn achieved_bandwidth(file: &ResultsFile) -> Option<f64> {
+    let (prompt, output) = workload(evidence::level_at(file, 1)?)?;
+    let bytes = ModelAndMachine::of(&file.meta).step_bytes()?;
+    Some(bytes.achieved_bandwidth(measured_tps(file)?, prompt, output))
+}
+
+/// Operations per second of prefill at c = 1: the median over requests of the operations of their
+/// fresh tokens ÷ (TTFT − connect − network − queue).
+pub fn prefill(file: &ResultsFile) -> Option<Prefill> {
+    let level = evidence::level_at(file, 1)?;
+    let known = ModelAndMachine::of(&file.meta);
+    let (operations, formula): (Box<dyn Fn(u64) -> f64>, _) = match (known.prefill, known.n_params)
+    {
+        (Some(model), _) => (Box::new(move |n| model.flops(n)), "2·P_mm·n + 2·P_head + 2·L·d·n²"),
+        (None, Some(params)) => (
+            Box::new(move |n| simple_prefill_flops(params, n)),
+            "2 × parameters × n, about 10 % high",
+        ),
+        (None, None) => return None,
+    };
+    let rates = evidence::measured_ok(level).into_iter().filter_map(|request| {
+        let fresh = request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0));
+        let time = Duration::try_from_secs_f64(prefill_time_s(request)?).ok()?;
+        (!time.is_zero() && fresh > 0).then(|| operations(fresh) / time.as_secs_f64())
+    });
+    let flops_per_s = Sample::new(rates.collect()).median()?;
+    let share_of_peak = known.flops_per_s.map(|peak| flops_per_s / peak);
+    Some(Prefill { flops_per_s, formula, share_of_peak })
+}
