@@ -7,6 +7,7 @@ mod browser;
 mod configs;
 mod drill;
 mod hardware_commands;
+mod http2;
 mod inference;
 #[cfg(feature = "llama")]
 mod inference_llama;

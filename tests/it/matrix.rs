@@ -17,10 +17,17 @@ fn reason(file: &Value, kind: &str) -> String {
 fn a_good_engine_is_measured_and_stopped() {
     let bench = Bench::new();
     let config = bench.target("good", GOOD, "60s");
-    let output = bench.matrix(&[config], &[]).output().unwrap();
+    let mut matrix = bench.matrix(&[config], &[]);
+    // A proxy of the environment's is none of ours: nobody listens at this one.
+    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+    {
+        matrix.env(name, "http://127.0.0.1:1");
+    }
+    let output = matrix.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     assert_eq!(files.len(), 1);
+    assert_eq!(files[0]["meta"]["protocol"], "http/1.1");
     let levels = files[0]["levels"].as_array().unwrap();
     assert_eq!(levels.len(), 2);
     assert_eq!(levels[0]["summary"]["n_ok"], 4);

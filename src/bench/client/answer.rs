@@ -191,6 +191,9 @@ fn closes_afterwards(head: &Parts) -> bool {
             .filter_map(|value| value.to_str().ok())
             .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word)))
     };
+    if head.version == Version::HTTP_2 {
+        return false; // It says so in frames of its own.
+    }
     let framed = head.headers.contains_key(header::CONTENT_LENGTH)
         || head.headers.contains_key(header::TRANSFER_ENCODING);
     says("close") || !framed || (head.version == Version::HTTP_10 && !says("keep-alive"))

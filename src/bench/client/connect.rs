@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::connection::Connection;
-use super::endpoint::Target;
+use super::endpoint::{HttpVersion, Target};
 use super::failure::{Failure, chain};
 use super::wire::{Gated, Stamped, Wire};
 use crate::measure::trace::FailureClass;
@@ -26,18 +26,19 @@ pub(super) struct ConnectStamps {
 /// Opens connections to one target.
 pub(super) struct Dialer {
     target: Target,
+    version: HttpVersion,
     tls: Option<TlsConnector>,
 }
 
 impl Dialer {
-    pub(super) fn new(target: Target, extra_ca: &[CertificateDer<'static>]) -> Self {
-        let tls = target.secure.then(|| TlsConnector::from(Arc::new(client_config(extra_ca))));
-        Self { target, tls }
-    }
-
-    /// Path and query of what is asked for.
-    pub(super) fn path(&self) -> &str {
-        &self.target.path
+    pub(super) fn new(
+        target: Target,
+        version: HttpVersion,
+        extra_ca: &[CertificateDer<'static>],
+    ) -> Self {
+        let config = || Arc::new(client_config(version, extra_ca));
+        let tls = target.secure.then(|| TlsConnector::from(config()));
+        Self { target, version, tls }
     }
 
     /// Opens a connection; `stamps` keeps what was reached if that fails.
@@ -70,7 +71,7 @@ impl Dialer {
         let wire = Wire::new(socket);
         let Some(tls) = &self.tls else {
             let stream = Stamped(Rc::clone(&wire));
-            return Connection::new(Gated { stream, wire }).await;
+            return Connection::new(Gated { stream, wire }, self.version).await;
         };
         let failed = |text: String| Failure::new(FailureClass::Tls, text);
         let name = ServerName::try_from(host.clone())
@@ -80,12 +81,20 @@ impl Dialer {
             .await
             .map_err(|error| failed(format!("shake hands with {host}: {}", chain(&error))))?;
         stamps.tls = Some(Instant::now());
-        Connection::new(Gated { stream, wire }).await
+        if self.version == HttpVersion::Http2
+            && stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2)
+        {
+            return Err(Failure::protocol(format!("{host} does not offer HTTP/2")));
+        }
+        Connection::new(Gated { stream, wire }, self.version).await
     }
 }
 
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+const ALPN_HTTP2: &[u8] = b"h2";
+
 /// TLS 1.2 or 1.3 with verification: the system's trust store, and `extra_ca`.
-fn client_config(extra_ca: &[CertificateDer<'static>]) -> ClientConfig {
+fn client_config(version: HttpVersion, extra_ca: &[CertificateDer<'static>]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     // What cannot be parsed in a trust store is passed over, as everybody does.
     roots.add_parsable_certificates(system_roots().iter().cloned());
@@ -96,7 +105,11 @@ fn client_config(extra_ca: &[CertificateDer<'static>]) -> ClientConfig {
         .expect("ring speaks the default versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let alpn = match version {
+        HttpVersion::Http1 => ALPN_HTTP1,
+        HttpVersion::Http2 => ALPN_HTTP2,
+    };
+    config.alpn_protocols = vec![alpn.to_vec()];
     config
 }
 

@@ -1,7 +1,8 @@
-//! One HTTP/1.1 connection, driven by whoever waits on it.
+//! One HTTP connection, driven by whoever waits on it.
 //!
 //! hyper's connection is a future beside the request's; it is polled here, in the request's own
-//! task, and not spawned: no hop between tasks lies between the socket and the stamp.
+//! task, and not spawned: no hop between tasks lies between the socket and the stamp. That holds
+//! for HTTP/2 too, whose connection is several futures ([`side_tasks`](super::side_tasks)).
 
 use std::future::Future;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -13,14 +14,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Frame, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::failure::Failure;
+use super::endpoint::HttpVersion;
+use super::failure::{Failure, chain};
 use super::reading::ReadStamp;
+use super::side_tasks::SideTasks;
 use super::wire::{Gated, Wire};
 use crate::bench::sys::{TcpInfo, tcp_info};
 use crate::measure::trace::FailureClass;
@@ -28,6 +31,8 @@ use crate::measure::trace::FailureClass;
 /// The longest response head, and how much of a body waits in memory: what hyper keeps for one
 /// connection. Four times the 16 KiB that servers commonly accept for a head.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// The same for HTTP/2, uncompressed.
+const HEADER_LIST_BYTES_MAX: u32 = 64 << 10;
 /// More response headers than this are an attack.
 const HEADERS_MAX: usize = 256;
 /// How long after a request its connection may be found to have been closed before it: a round trip
@@ -46,25 +51,48 @@ type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>>>>;
 
 /// One connection, at most one request at a time.
 pub(super) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    sender: Sender,
     /// hyper's side of it; `None` once it has ended.
     driver: Option<Driver>,
     pub(super) wire: Rc<Wire>,
 }
 
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
 impl Connection {
-    pub(super) async fn new<S>(stream: Gated<S>) -> Result<Self, Failure>
+    pub(super) async fn new<S>(stream: Gated<S>, version: HttpVersion) -> Result<Self, Failure>
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
+        let failed = |error| Failure::protocol(format!("start HTTP: {}", chain(&error)));
         let wire = Rc::clone(&stream.wire);
-        let (sender, driver) = http1::Builder::new()
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .max_headers(HEADERS_MAX)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Failure::protocol(format!("start HTTP: {error}")))?;
-        Ok(Self { sender, driver: Some(Box::pin(driver)), wire })
+        let io = TokioIo::new(stream);
+        let (sender, driver): (_, Driver) = match version {
+            HttpVersion::Http1 => {
+                let mut builder = http1::Builder::new();
+                builder.max_buf_size(BUFFER_BYTES_MAX).max_headers(HEADERS_MAX);
+                let (sender, driver) = builder.handshake(io).await.map_err(failed)?;
+                (Sender::Http1(sender), Box::pin(driver))
+            }
+            HttpVersion::Http2 => {
+                let tasks = SideTasks::default();
+                let mut builder = http2::Builder::new(tasks.clone());
+                builder.max_header_list_size(HEADER_LIST_BYTES_MAX);
+                let (sender, connection) = builder.handshake(io).await.map_err(failed)?;
+                (Sender::Http2(sender), Box::pin(tasks.beside(connection)))
+            }
+        };
+        Ok(Self { sender, driver: Some(driver), wire })
+    }
+
+    fn is_ready(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_ready(),
+            Sender::Http2(sender) => sender.is_ready(),
+        }
     }
 
     /// What the kernel knows of it.
@@ -90,7 +118,7 @@ impl Connection {
         // farewell. Four looks are enough for all of them.
         for _ in 0..4 {
             self.poll_once().await;
-            if self.driver.is_none() || !self.sender.is_ready() {
+            if self.driver.is_none() || !self.is_ready() {
                 return false;
             }
             let socket = self.wire.socket.as_raw_fd();
@@ -110,9 +138,12 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
-        let mut response = std::pin::pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         let wire = &self.wire;
+        let mut response: Pin<Box<dyn Future<Output = _>>> = match &mut self.sender {
+            Sender::Http1(sender) => Box::pin(sender.send_request(request)),
+            Sender::Http2(sender) => Box::pin(sender.send_request(request)),
+        };
         std::future::poll_fn(|cx| poll_beside(driver, wire, cx, |cx| response.as_mut().poll(cx)))
             .await
     }

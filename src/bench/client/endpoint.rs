@@ -40,6 +40,14 @@ pub(super) struct Target {
     pub(super) path: String,
 }
 
+impl Target {
+    /// The whole URL again.
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.path)
+    }
+}
+
 /// How long which wait may take; `None` is as long as it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -70,6 +78,9 @@ pub enum HttpVersion {
     /// HTTP/1.1: one connection for each worker.
     #[default]
     Http1,
+    /// HTTP/2, one connection for each worker too, one stream at a time: by ALPN with TLS, by
+    /// prior knowledge without.
+    Http2,
 }
 
 /// What is kept of the answers beside their figures.

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Uri};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{drain, read_answer};
 use super::connect::{ConnectStamps, Dialer};
 use super::connection::Connection;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, HttpVersion};
 use super::failure::Failure;
 use super::trace::{Seen, Ticket};
 use super::wait::{Stage, Wait};
@@ -22,13 +22,21 @@ use crate::measure::trace::{FailureClass, Outcome, RequestTrace};
 pub(in crate::bench) struct Route {
     pub(in crate::bench) endpoint: Endpoint,
     dialer: Dialer,
+    uri: Uri,
     headers: HeaderMap,
 }
 
 impl Route {
     pub(in crate::bench) fn new(endpoint: &Endpoint) -> Self {
+        let (target, version) = (&endpoint.target, endpoint.http_version);
+        let uri = match version {
+            HttpVersion::Http1 => target.path.clone(),
+            // It has no request line: scheme and authority are fields like the path.
+            HttpVersion::Http2 => target.url(),
+        };
         Self {
-            dialer: Dialer::new(endpoint.target.clone(), &endpoint.extra_ca),
+            dialer: Dialer::new(target.clone(), version, &endpoint.extra_ca),
+            uri: uri.parse().expect("it was taken from a URL"),
             headers: request_headers(endpoint),
             endpoint: endpoint.clone(),
         }
@@ -101,12 +109,13 @@ impl Client {
             before = connection.mark();
             sent = wait.until(Stage::Waiting, connection.send(request.clone())).await;
         }
+        seen.note_sent(connection, before, sent_at);
         let ended = match sent {
             Ok(Ok(response)) => read_answer(connection, response, seen, wait).await,
             Ok(Err(error)) => Err(Failure::of_exchange(&error, &connection.wire)),
             Err(failure) => Err(failure),
         };
-        seen.note(connection, before, sent_at);
+        seen.connection.rtt_min = connection.tcp_info().rtt_min;
         ended
     }
 
@@ -159,9 +168,9 @@ impl Client {
     }
 
     fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::post(self.route.dialer.path())
-            .body(Full::new(body))
-            .expect("the path was taken from a URL");
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.route.uri.clone();
         *request.headers_mut() = self.route.headers.clone();
         request
     }
@@ -172,7 +181,9 @@ fn request_headers(endpoint: &Endpoint) -> HeaderMap {
     let authority = &endpoint.target.authority;
     let host = HeaderValue::from_str(authority).expect("the authority of a URL is header text");
     let mut headers = HeaderMap::new();
-    headers.insert(header::HOST, host);
+    if endpoint.http_version == HttpVersion::Http1 {
+        headers.insert(header::HOST, host);
+    }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let agent = concat!("spark-bench/", env!("CARGO_PKG_VERSION"));

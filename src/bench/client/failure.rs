@@ -28,6 +28,7 @@ impl Failure {
         let text = chain(error);
         let io_kind = io_kind_of(error);
         let class = match (wire.end.get(), io_kind) {
+            (None, None) if is_stream_reset(error) => FailureClass::ConnectionReset,
             (Some(WireEnd::Failed(kind)), _) if is_reset(kind) => FailureClass::ConnectionReset,
             (None, Some(kind)) if is_reset(kind) => FailureClass::ConnectionReset,
             _ if error.is_parse() => FailureClass::Protocol,
@@ -41,6 +42,12 @@ impl Failure {
         };
         Self::new(class, text)
     }
+}
+
+/// Whether the peer has given one HTTP/2 stream up: what a reset is for a connection of its own.
+fn is_stream_reset(error: &hyper::Error) -> bool {
+    let h2 = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    h2.is_some_and(|error| error.is_reset() && error.is_remote())
 }
 
 fn is_reset(kind: io::ErrorKind) -> bool {

@@ -16,6 +16,7 @@ mod exchange;
 mod failure;
 mod reading;
 mod retry_after;
+mod side_tasks;
 mod trace;
 mod wait;
 mod wire;

@@ -71,13 +71,15 @@ impl Seen {
         self.reading.answer.notes.push(note);
     }
 
-    /// Takes over what the connection itself knows of a request that was sent at `since`, when it
-    /// stood at `before`.
-    pub(super) fn note(&mut self, connection: &Connection, before: Mark, since: Instant) {
+    /// Takes over what the socket knows of a request that was sent at `since`, when the connection
+    /// stood at `before`. To be called when the head of the answer is there: what is written later
+    /// (HTTP/2 acknowledges what it reads) is no part of the request.
+    pub(super) fn note_sent(&mut self, connection: &Connection, before: Mark, since: Instant) {
         let wire = &connection.wire;
         self.connection.request_bytes = wire.bytes_out.get() - before.bytes_out;
-        self.written_at = wire.written_at.get().filter(|at| *at >= since);
-        self.connection.rtt_min = connection.tcp_info().rtt_min;
+        let has_read = wire.read_at.get().is_some_and(|at| at >= since);
+        let written = if has_read { &wire.written_before_read } else { &wire.written_at };
+        self.written_at = written.get().filter(|at| *at >= since);
     }
 
     /// The record of the exchange. `sent_at` is when it was sent, `failed_at` when it was found to

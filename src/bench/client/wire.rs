@@ -34,6 +34,8 @@ pub(super) struct Wire {
     pub(super) n_reads: Cell<u64>,
     /// The last write that the kernel took.
     pub(super) written_at: Cell<Option<Instant>>,
+    /// The last write before the last read.
+    pub(super) written_before_read: Cell<Option<Instant>>,
     pub(super) end: Cell<Option<WireEnd>>,
     /// Bytes of HTTP, without TLS.
     pub(super) bytes_in: Cell<u64>,
@@ -55,6 +57,7 @@ impl Wire {
             read_at: Cell::new(None),
             n_reads: Cell::new(0),
             written_at: Cell::new(None),
+            written_before_read: Cell::new(None),
             end: Cell::new(None),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
@@ -74,6 +77,7 @@ impl Wire {
 
     fn note_read(&self, bytes: usize) {
         self.read_at.set(Some(Instant::now()));
+        self.written_before_read.set(self.written_at.get());
         if bytes == 0 {
             self.end.set(Some(WireEnd::Eof));
         } else {
@@ -83,6 +87,7 @@ impl Wire {
 
     fn note_failure(&self, error: &io::Error) {
         self.read_at.set(Some(Instant::now()));
+        self.written_before_read.set(self.written_at.get());
         self.end.set(Some(WireEnd::Failed(error.kind())));
     }
 }

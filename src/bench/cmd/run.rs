@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::BadInput;
 use super::announce::announce;
 use super::measuring::{Common, Session};
+use crate::bench::config::target::max_tokens_field;
 use crate::bench::config::values::{BaseUrl, Ladder, Name, NonNegative, Positive, Requests};
 use crate::bench::config::{
     Arrivals, Config, EndpointKind, HardwareFacts, ModelFacts, Price, PromptReuse, Slo, StartMode,
@@ -129,6 +130,9 @@ pub struct Args {
     /// Time between two samples of the machine's counters [default: 100ms].
     #[arg(long, value_name = "TIME")]
     sample_period: Option<TimeSpan>,
+    /// HTTP/2 instead of HTTP/1.1: by ALPN, or by prior knowledge without TLS.
+    #[arg(long)]
+    http2: bool,
     /// Keep each gap in the results file.
     #[arg(long)]
     save_gaps: bool,
@@ -212,9 +216,7 @@ impl Args {
             endpoint: self.endpoint.unwrap_or_default(),
             price,
             omit_body: self.omit_body,
-            max_tokens_field: self
-                .max_tokens_field
-                .unwrap_or_else(crate::bench::config::target::max_tokens_field),
+            max_tokens_field: self.max_tokens_field.unwrap_or_else(max_tokens_field),
             tokenizer: self.tokenizer,
             ca_file: self.ca_file,
         };
@@ -241,6 +243,7 @@ impl Args {
             prompt_reuse: self.prompt_reuse.unwrap_or_default(),
             stutter_ms: self.stutter_ms.unwrap_or(defaults.stutter_ms),
             extra_body: self.extra_body.unwrap_or_default(),
+            http2: self.http2,
             save_gaps: self.save_gaps,
             save_text: self.save_text,
             save_series: self.save_series,

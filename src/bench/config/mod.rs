@@ -164,10 +164,6 @@ impl Config {
                 return Err((vec!["target", "key_env"], text.into()));
             }
         }
-        if work.http2 {
-            let text = "http2 is not built yet: every run speaks HTTP/1.1";
-            return Err((vec!["workload", "http2"], text.into()));
-        }
         if let Some(fault) = work.shape.as_ref().and_then(shape::Shape::fault) {
             return Err((vec!["workload", "shape"], fault));
         }

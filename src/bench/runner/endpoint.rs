@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use crate::bench::client::{BodyTemplate, Endpoint, EndpointError, EndpointKind, Keep, Timeouts};
+use crate::bench::client::{
+    BodyTemplate, Endpoint, EndpointError, EndpointKind, HttpVersion, Keep, Timeouts,
+};
 use crate::bench::config::{self, Config};
 use crate::bench::load::{Arrivals, LevelSpec, Start};
 use crate::bench::prompts;
@@ -47,6 +49,9 @@ pub fn endpoint(
         stall: work.stall_timeout.0,
         request: work.request_timeout.0,
     };
+    if work.http2 {
+        endpoint.http_version = HttpVersion::Http2;
+    }
     endpoint.keep = if work.save_text { Keep::Text } else { Keep::Hash };
     Ok(endpoint)
 }

@@ -133,7 +133,7 @@ fn meta(
             PromptReuse::Forbid => "forbid".to_owned(),
             PromptReuse::Allow => "allow".to_owned(),
         }),
-        protocol: Some("http/1.1".to_owned()),
+        protocol: Some(if work.http2 { "h2" } else { "http/1.1" }.to_owned()),
         price: target.price.as_ref().and_then(|price| serde_json::to_value(price).ok()),
         extra_body: (!work.extra_body.is_empty()).then(|| Value::Object(work.extra_body.clone())),
         facts: facts(config),

@@ -139,6 +139,8 @@ fn notes(file: &ResultsFile) -> String {
     if !["", "local"].contains(&meta.client.as_str()) {
         notes.push(format!("client {}", meta.client));
     }
+    // HTTP/1.1 is what everybody is measured with; anything else is another measurement.
+    notes.extend(meta.protocol.clone().filter(|protocol| protocol != "http/1.1"));
     notes.extend(file.levels.iter().filter_map(level_note));
     let crowd = file.levels.iter().find(|level| level.summary.concurrency == CROWD);
     notes.extend(crowd.or(file.levels.last()).and_then(hardware_note));

@@ -5,6 +5,7 @@ pub mod binary;
 pub mod c_stub;
 pub mod client;
 pub mod golden;
+pub(crate) mod http2;
 #[cfg(target_os = "linux")]
 pub(crate) mod matrix;
 #[cfg(feature = "llama")]

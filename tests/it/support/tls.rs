@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tokio_rustls::TlsAcceptor;
 
 use super::scripted::{Peer, Script, serve};
 
@@ -36,23 +37,7 @@ impl TlsServer {
         validity: Validity,
         scripts: Vec<Script>,
     ) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        if matches!(validity, Validity::Past) {
-            params.not_before = rcgen::date_time_ymd(2019, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-        }
-        let certificate = params.self_signed(&key).unwrap();
-        let pem = folder.join("ca.pem");
-        std::fs::write(&pem, certificate.pem()).unwrap();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
+        let (config, pem) = config(folder, name, validity, &[]);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = Arc::new(AtomicBool::new(false));
@@ -103,4 +88,43 @@ impl Peer for StreamOwned<ServerConnection, TcpStream> {
         self.conn.send_close_notify();
         std::io::Write::flush(self)
     }
+}
+
+/// What an asynchronous server needs to accept TLS, and the certificate to trust.
+pub(crate) fn acceptor(
+    folder: &Path,
+    name: &str,
+    validity: Validity,
+    alpn: &[&[u8]],
+) -> (TlsAcceptor, PathBuf) {
+    let (config, pem) = config(folder, name, validity, alpn);
+    (TlsAcceptor::from(Arc::new(config)), pem)
+}
+
+/// A certificate for `name` that lies in `folder`, and a server's settings with it.
+fn config(
+    folder: &Path,
+    name: &str,
+    validity: Validity,
+    alpn: &[&[u8]],
+) -> (ServerConfig, PathBuf) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    if matches!(validity, Validity::Past) {
+        params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    }
+    let certificate = params.self_signed(&key).unwrap();
+    let pem = folder.join("ca.pem");
+    std::fs::write(&pem, certificate.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    (config, pem)
 }
