@@ -25,11 +25,11 @@ pub mod llama;
 mod load_error;
 mod model;
 mod params;
-mod sampler;
+pub mod sampler;
 mod scheduler;
 pub mod scripted;
 mod slot;
-mod text;
+pub mod text;
 mod thread;
 mod worker;
 
