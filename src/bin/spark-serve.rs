@@ -25,6 +25,9 @@ fn main() -> ExitCode {
         Err(error) => return fail(exit_codes::USAGE, &error),
     };
     serve::log_to_stderr(config.log_format);
+    if let Err(error) = serve::raise_file_limit() {
+        tracing::warn!(%error, "failed to raise the limit of open files");
+    }
     let runtime = match serve::runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(exit_codes::UNEXPECTED, &error),

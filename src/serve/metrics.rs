@@ -178,6 +178,11 @@ impl Metrics {
         self.output_tokens.inc_by(n_tokens.into());
     }
 
+    /// Tokens that were generated and not sent.
+    pub fn silent_tokens(&self, n_tokens: u32) {
+        self.output_tokens.inc_by(n_tokens.into());
+    }
+
     /// An answer is complete; `in_slot` of the time it had the device.
     pub fn completed(&self, since_arrival: Duration, in_slot: Duration) {
         self.e2e.observe(since_arrival.as_secs_f64());

@@ -14,5 +14,5 @@ mod runtime;
 mod start_up;
 
 pub use run::{ServeError, listen, run};
-pub use runtime::{log_to_stderr, runtime};
+pub use runtime::{log_to_stderr, raise_file_limit, runtime};
 pub use start_up::StartUp;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
@@ -27,6 +28,20 @@ pub fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
+/// Lets the process have as many open files as the system allows it. Each waiting client is one, and
+/// the usual 1,024 are fewer than the queue's default length: the rest would wait unheard instead of
+/// being told that the queue is full.
+///
+/// # Errors
+/// When the system refuses; the server then works with what it has.
+pub fn raise_file_limit() -> io::Result<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    }
+    Ok(hard)
+}
+
 /// Sends log lines to stderr. `RUST_LOG` chooses which; by default those of level info and above.
 pub fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
@@ -34,5 +49,16 @@ pub fn log_to_stderr(format: LogFormat) {
     match format {
         LogFormat::Text => lines.with_ansi(false).init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_may_be_as_many_open_files_as_the_system_allows() {
+        let allowed = raise_file_limit().unwrap();
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (allowed, allowed));
     }
 }

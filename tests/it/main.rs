@@ -29,6 +29,7 @@ mod self_test;
 mod serve_bad_requests;
 #[cfg(feature = "llama")]
 mod serve_clients;
+mod serve_http;
 mod serve_life;
 #[cfg(feature = "llama")]
 mod serve_model;

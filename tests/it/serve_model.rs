@@ -235,3 +235,41 @@ fn hang_ups_at_any_moment_leave_the_server_as_it_was() {
     assert_eq!(after, before);
     assert_eq!(binary.terminate(), Some(0), "{:#?}", binary.said);
 }
+
+#[test]
+fn no_schema_ends_or_stalls_the_server() {
+    let Some((mut binary, address)) = Binary::serve(&["--ctx", "512"]) else { return };
+    let ask = |schema: &Value| {
+        let format = json!({ "type": "json_schema", "json_schema": { "schema": schema } });
+        chat(address, "Hi", &format!(r#", "max_tokens": 1, "response_format": {format}"#)).status
+    };
+    let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    // llama.cpp would make rules for these until the memory is full, or descend for ever.
+    for schema in [
+        pattern("^a{3,1}$"),
+        pattern("^(ab){2000,1999}$"),
+        json!({ "type": "string", "minLength": 5, "maxLength": 2 }),
+        json!({ "type": "array", "items": { "type": "integer" }, "minItems": 7, "maxItems": 3 }),
+        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/a" } } }),
+        json!({ "$ref": "https://example.com/schema.json" }),
+    ] {
+        assert_eq!(ask(&schema), 400, "{schema}");
+    }
+    for schema in [
+        pattern("^(a*)*$"),
+        pattern("^(((a{1000}){1000}){1000})$"),
+        pattern("^[z-a]$"),
+        pattern("^(a|b"),
+        pattern("^\\"),
+        json!({ "type": "string", "minLength": -5, "maxLength": 2_000_000_000 }),
+        json!({ "type": "integer", "minimum": 5, "maximum": 1 }),
+        json!({ "enum": [] }),
+        json!({ "anyOf": "x" }),
+        json!({ "type": 5, "properties": [], "required": 1 }),
+    ] {
+        let status = ask(&schema);
+        assert!(status == 200 || status == 400, "{status}: {schema}");
+    }
+    assert_eq!(client::get(address, "/health").status, 200);
+    assert_eq!(binary.terminate(), Some(0), "{:#?}", binary.said);
+}

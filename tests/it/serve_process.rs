@@ -68,6 +68,17 @@ fn a_truncated_model_is_refused() {
 }
 
 #[test]
+fn settings_that_would_end_the_engine_are_refused() {
+    let Some(model) = small_model() else { return };
+    let model = model.to_str().unwrap();
+    for flag in ["--threads", "--threads-batch"] {
+        let (code, line) = failure(&["--gguf", model, "--port", "0", flag, "2147483647"]);
+        assert_eq!(code, 2, "{line}");
+        assert!(line.contains("at most 512"), "{line}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_exit_code_3_before_the_model_is_read() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
@@ -102,6 +113,11 @@ fn it_says_what_it_is_and_what_it_serves() {
         assert!(line[key].is_number(), "{key}: {line}");
     }
     assert_eq!(line["outcome"], "length");
+    // What a client sends is quoted, and no key stands twice.
+    client.post("/v1/chat/completions", r#"{"messages": [{"role": "a\nb", "content": ""}]}"#);
+    assert_eq!(client.reply().status, 400);
+    let line = binary.wait_for("\"outcome\":\"refused\"");
+    assert!(line.contains("\"reason\":") && !line.contains("\"message\":"), "{line}");
     assert_eq!(binary.terminate(), Some(0));
 }
 

@@ -162,3 +162,17 @@ fn an_engine_that_fails_is_a_500_or_an_error_event() {
     }
     assert_eq!(server.metric(r#"spark_serve_requests_total{outcome="failed"}"#), 4.0);
 }
+
+#[test]
+fn the_tokens_that_are_counted_are_those_of_the_usage() {
+    let server = Server::saying("one two three four");
+    let mut sum = 0;
+    // The end of the answer has no text, nor has a stop string.
+    for fields in ["", r#", "max_tokens": 2"#, r#", "stop": "three""#, r#", "stop": "one""#] {
+        let usage = server.chat("Hi", fields).json()["usage"].clone();
+        sum += usage["completion_tokens"].as_u64().unwrap();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a dozen")]
+    let sum = sum as f64;
+    assert_eq!(server.metric("spark_serve_output_tokens_total"), sum);
+}

@@ -90,6 +90,11 @@ impl From<&Completion> for End {
     }
 }
 
+/// The JSON of an event or an answer.
+pub fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("an answer has string keys only")
+}
+
 /// The text of bytes that are not necessarily whole characters.
 pub fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -8,7 +8,7 @@ use crate::api::options::StreamUsage;
 use crate::api::usage::Usage;
 use crate::serve::inference::{self, TextChunk};
 
-use super::answer::{End, Envelope, Form, lossy};
+use super::answer::{End, Envelope, Form, json, lossy};
 
 /// Answers of `/v1/chat/completions`.
 pub struct ChatForm {
@@ -97,8 +97,4 @@ impl Form for ChatForm {
 
 fn choice(delta: Delta<'_>) -> ChunkChoice<'_> {
     ChunkChoice { index: 0, delta, logprobs: None, finish_reason: None }
-}
-
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("an answer has string keys only")
 }

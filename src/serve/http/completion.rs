@@ -7,7 +7,7 @@ use crate::api::options::StreamUsage;
 use crate::api::usage::Usage;
 use crate::serve::inference::TextChunk;
 
-use super::answer::{End, Envelope, Form, lossy};
+use super::answer::{End, Envelope, Form, json, lossy};
 
 /// Answers of `/v1/completions`.
 pub struct CompletionForm {
@@ -48,7 +48,8 @@ impl CompletionForm {
         for entry in &chunk.logprobs {
             let token = lossy(&entry.token.bytes);
             lists.text_offset.push(self.n_chars);
-            self.n_chars += token.chars().count();
+            self.n_chars +=
+                entry.token.bytes.iter().filter(|byte| begins_a_character(**byte)).count();
             lists.tokens.push(token);
             lists.token_logprobs.push(entry.token.logprob);
             let top = entry.top.iter();
@@ -86,10 +87,39 @@ impl Form for CompletionForm {
     }
 }
 
+/// Tokens may hold parts of characters; a character counts where its first byte is.
+fn begins_a_character(byte: u8) -> bool {
+    byte & 0b1100_0000 != 0b1000_0000
+}
+
 fn choice(text: &str) -> CompletionChoice<'_> {
     CompletionChoice { index: 0, text, logprobs: None, finish_reason: None }
 }
 
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("an answer has string keys only")
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::inference::{Candidate, TokenLogprob};
+
+    #[test]
+    fn an_offset_counts_characters_also_where_tokens_cut_them() {
+        let pieces: [&[u8]; 4] = [b"a", b"\xf0\x9f", b"\x98\x80b", "é".as_bytes()];
+        let logprob = |bytes: &[u8]| TokenLogprob {
+            token: Candidate { id: 0, bytes: bytes.to_vec(), logprob: -1.0 },
+            top: Vec::new(),
+        };
+        let logprobs = pieces.map(logprob).to_vec();
+        let envelope = Envelope {
+            id: String::new(),
+            created: 0,
+            model: String::new(),
+            stream_usage: StreamUsage::OnFinish,
+            perf_metrics: false,
+            logprobs: true,
+        };
+        let mut form = CompletionForm { envelope, n_chars: 0 };
+        let chunk = TextChunk { text: "a😀bé".to_owned(), n_tokens: 4, logprobs };
+        // The second token begins the second character, the third one ends it.
+        assert_eq!(form.logprobs(&chunk).unwrap().text_offset, [0, 1, 2, 3]);
+    }
 }

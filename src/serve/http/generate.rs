@@ -32,7 +32,7 @@ use super::stream::AnswerStream;
 /// OpenAI's default for text completions; chat answers are limited by the context alone.
 const COMPLETION_TOKENS_DEFAULT: u32 = 16;
 /// Bodies up to this size are prepared at once: handing them over would take longer than the work.
-/// Larger ones would keep other requests waiting.
+/// Larger ones would keep other requests waiting, and so would grammars, however small the schema.
 const PREPARED_INLINE_BYTES_MAX: usize = 4096;
 
 /// A request that was understood.
@@ -89,8 +89,8 @@ async fn answer<F: Form>(
     let endpoint = arrived.endpoint;
     let answered = try_answer(&app, arrived, prepare, form).await;
     let mut response = answered.unwrap_or_else(|refusal| {
-        let (status, message) = (refusal.status.as_u16(), &refusal.detail.message);
-        tracing::info!(id, endpoint, outcome = "refused", status, message, "request");
+        let (status, reason) = (refusal.status.as_u16(), &refusal.detail.message);
+        tracing::info!(id, endpoint, outcome = "refused", status, reason, "request");
         app.metrics.ended(Outcome::Refused);
         refusal.into_response()
     });
@@ -139,7 +139,8 @@ async fn prepare_where_it_suits(
     tools: Tools,
     prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
 ) -> Result<Prepared, Refusal> {
-    if body.len() <= PREPARED_INLINE_BYTES_MAX {
+    let makes_a_grammar = || memmem(&body, b"response_format");
+    if body.len() <= PREPARED_INLINE_BYTES_MAX && !makes_a_grammar() {
         return prepare(&body, tools);
     }
     let prepared = tokio::task::spawn_blocking(move || prepare(&body, tools)).await;
@@ -147,6 +148,11 @@ async fn prepare_where_it_suits(
         let message = "Failed to read the request because of a bug in the server.";
         Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, kind::SERVER, message))
     })
+}
+
+/// Whether `needle` stands somewhere in `haystack`.
+fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
 }
 
 fn prepare_chat(body: &[u8], tools: Tools) -> Result<Prepared, Refusal> {

@@ -10,6 +10,7 @@ mod facts;
 mod gate;
 mod generate;
 mod params;
+mod patience;
 mod record;
 mod refusal;
 mod stream;

@@ -61,6 +61,9 @@ impl RequestRecord {
             }
             Event::Text(chunk) => self.saw_text(chunk.n_tokens),
             Event::Done(completion) => {
+                // Those that have no text: the end of the answer, a stop string.
+                let n_silent = completion.n_generated.saturating_sub(self.n_generated);
+                self.metrics.silent_tokens(n_silent);
                 self.n_generated = completion.n_generated;
                 self.outcome = match completion.reason {
                     FinishReason::Stop => Outcome::Stop,

@@ -139,6 +139,13 @@ impl Connection {
         reply
     }
 
+    /// Everything up to the end of the connection.
+    pub fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.reader.read_to_string(&mut rest).unwrap();
+        rest
+    }
+
     /// Whether the server has closed the connection, without a further byte.
     pub fn is_at_its_end(&mut self) -> bool {
         matches!(self.reader.fill_buf(), Ok([]))

@@ -20,6 +20,10 @@ use super::sys::{self, Context, ContextSettings};
 use super::threads::physical_cores;
 use super::tokenizer::{LlamaTokenizer, piece};
 
+/// More than the machines have that this is for (ggml's own `GGML_MAX_N_THREADS`). What ggml does
+/// with far too many ends the process.
+const THREADS_MAX: u32 = 512;
+
 /// Loads a model and computes one token with it, so that the first request finds it warm.
 ///
 /// It belongs on the inference thread. It gives up when `stop` says so.
@@ -46,7 +50,7 @@ pub fn load(options: &LoadOptions, stop: &Arc<StopSignal>) -> Result<LlamaCpp, L
         return Err(LoadError::Unsupported { path: options.path.clone(), reason });
     }
     sys::take_buffers();
-    let threads = options.threads.unwrap_or_else(physical_cores);
+    let threads = options.threads.unwrap_or_else(|| physical_cores().min(THREADS_MAX));
     let threads_batch = options.threads_batch.unwrap_or(threads);
     let context = context(&model, options, shape, (threads, threads_batch), &place, needed)?;
     let info = info(&model, options, &files);
@@ -105,6 +109,11 @@ fn check_settings(options: &LoadOptions) -> Result<(), LoadError> {
     for (name, value) in counts {
         if value.is_some_and(|value| value == 0 || value > most) {
             return Err(LoadError::Settings(format!("{name} must be between 1 and {most}")));
+        }
+    }
+    for (name, value) in [("threads", options.threads), ("threads-batch", options.threads_batch)] {
+        if value.is_some_and(|value| value > THREADS_MAX) {
+            return Err(LoadError::Settings(format!("{name} must be at most {THREADS_MAX}")));
         }
     }
     if options.kv_type == KvType::Q8_0 && options.flash_attn == FlashAttn::Off {
