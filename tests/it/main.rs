@@ -22,8 +22,11 @@ mod matrix_turns;
 mod odd_endings;
 mod odd_streams;
 mod prompts;
+mod providers;
 mod report;
 mod results_schema;
+#[cfg(target_os = "linux")]
+mod run_hardware;
 mod scoreboard;
 mod self_test;
 mod serve_bad_requests;

@@ -54,6 +54,7 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
         ("too-big", mark("exit 3"), "60s", "skipped", "cannot_run"),
         ("never-ready", mark("sleep 1000"), "300ms", "failed", "not_ready"),
         ("floods", mark("yes"), "300ms", "failed", "not_ready"),
+        ("hangs", mark(&GOOD.replace("--ttft-ms 2", "--ttft-ms 1e9")), "60s", "failed", "check"),
         ("other-model", mark(&other_model), "60s", "failed", "wrong_model"),
         (
             "grandchild",
@@ -69,7 +70,9 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
         let check =
             "model_check = { url = \"http://127.0.0.1:{port}/v1/models\", id = \"data.0.id\" }";
         bench.engine(name, script, deadline, check);
-        configs.push(bench.config(name, ANY_PORT, SHORT));
+        // Only where nothing comes does it matter.
+        let impatient = format!("{SHORT}\nfirst_token_timeout = \"2s\"");
+        configs.push(bench.config(name, ANY_PORT, &impatient));
     }
     bench.engine("stubborn", &mark(&stubborn), "60s", "");
     configs.push(bench.config("stubborn", ANY_PORT, SHORT));

@@ -4,6 +4,8 @@
 use std::os::unix::process::parent_id;
 use std::time::{Duration, Instant};
 
+use spark::bench::client::{BodyTemplate, Endpoint};
+use spark::bench::load::LevelSpec;
 use spark::bench::telemetry::{
     NvmlLibrary, Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, gpu_facts,
     memory_in_use,
@@ -13,6 +15,7 @@ use spark::measure::level::{EndedBy, LevelFacts, StartMode, summarise};
 use spark::results::record::Hardware;
 
 use crate::support::nvml_stub::NvmlStub;
+use crate::support::scripted::{ScriptedServer, Step, good_answer};
 
 /// No reading takes as long; it ends a test that would hang.
 const LONG: Duration = Duration::from_secs(60);
@@ -263,6 +266,30 @@ fn a_call_that_never_returns_is_left_behind_and_named() {
     assert_eq!(hardware.gpus[0].power_w_mean, Some(100.0));
     // The call returns when it may, so that no thread outlives the stub's folder for long.
     stub.set(BUSY);
+}
+
+#[test]
+fn a_call_that_hangs_through_a_whole_level_delays_no_request() {
+    let stub = NvmlStub::new(BUSY);
+    let sampler = sampler(&stub);
+    gpu_readings(&sampler, 3);
+    stub.set(&format!("{BUSY}\nhang power"));
+    assert!(sampler.wait_until_gpu_is_being_read(LONG));
+    gpu_is_stuck(&sampler);
+    let before = sampler.snapshot().samples().gpu_rows.len();
+
+    let server = ScriptedServer::start(vec![vec![Step::Send(good_answer(4))]]);
+    let endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 4)).unwrap();
+    let level = crate::level::run(&endpoint, &LevelSpec::closed(4, 100));
+
+    // The call began before the first request was sent, and returns only now, after the last answer:
+    // had anything waited for it, no level would have ended.
+    assert_eq!(sampler.snapshot().samples().gpu_rows.len(), before);
+    assert_eq!(level.ended_by, EndedBy::NOk);
+    assert!(level.traces.iter().all(|trace| trace.outcome.is_ok()));
+    stub.set(BUSY);
+    gpu_readings(&sampler, 1);
+    drop(sampler.stop());
 }
 
 /// Waits until the host has been read so often while the same reading of the devices was under way

@@ -47,8 +47,31 @@ impl Route {
 pub(in crate::bench) struct Client {
     route: Arc<Route>,
     connection: Option<Connection>,
-    /// The headers of the first good answer.
-    pub(in crate::bench) first_headers: Option<HeaderMap>,
+    /// The headers of the first answer.
+    pub(in crate::bench) first_headers: Option<AnswerHeaders>,
+}
+
+/// The headers of one answer. A refusal's name the limits too.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::bench) enum AnswerHeaders {
+    Good(HeaderMap),
+    Refusal(HeaderMap),
+}
+
+impl AnswerHeaders {
+    /// Of two answers the one that tells more: a good one, then the first.
+    pub(in crate::bench) fn better(first: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (first, other) {
+            (Some(Self::Refusal(_)), Some(Self::Good(good))) => Some(Self::Good(good)),
+            (first, other) => first.or(other),
+        }
+    }
+
+    pub(in crate::bench) fn into_map(self) -> HeaderMap {
+        match self {
+            Self::Good(headers) | Self::Refusal(headers) => headers,
+        }
+    }
 }
 
 impl Client {
@@ -81,11 +104,20 @@ impl Client {
                 Outcome::Failed(failure.class, self.route.endpoint.redact(&failure.text))
             }
         };
-        if outcome.is_ok() && self.first_headers.is_none() {
-            self.first_headers.clone_from(&seen.headers);
+        let is_known = matches!(self.first_headers, Some(AnswerHeaders::Good(_)));
+        if let Some(headers) = seen.headers.as_ref().filter(|_| !is_known) {
+            let of = if outcome.is_ok() { AnswerHeaders::Good } else { AnswerHeaders::Refusal };
+            let known = self.first_headers.take();
+            self.first_headers = AnswerHeaders::better(known, Some(of(headers.clone())));
         }
         self.tidy_up(&mut seen).await;
-        seen.into_trace(ticket, sent_at, failed_at, outcome, self.route.endpoint.keep)
+        let endpoint = &self.route.endpoint;
+        let mut trace = seen.into_trace(ticket, sent_at, failed_at, outcome, endpoint.keep);
+        // A server may say anything back, what it was sent included.
+        for text in [&mut trace.text, &mut trace.model, &mut trace.finish_reason] {
+            *text = text.take().map(|text| endpoint.redact(&text));
+        }
+        trace
     }
 
     async fn exchange(

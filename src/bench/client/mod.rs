@@ -23,5 +23,5 @@ mod wire;
 
 pub use body::{BodyTemplate, EndpointKind};
 pub use endpoint::{Endpoint, EndpointError, HttpVersion, Keep, Timeouts};
-pub(super) use exchange::{Client, Route};
+pub(super) use exchange::{AnswerHeaders, Client, Route};
 pub(super) use trace::Ticket;

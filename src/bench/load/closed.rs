@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use hyper::header::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 
 use super::io_threads::IoThreads;
 use super::level::Led;
 use super::worker::{Order, Shared, Worker};
 use super::{LevelSpec, Start};
+use crate::bench::client::AnswerHeaders;
 use crate::measure::level::StartMode;
 
 /// Connections that are opened at once: more would queue up in a server's backlog.
@@ -73,7 +73,10 @@ fn start_workers(
 }
 
 /// What one thread does: its workers, until none is left.
-async fn work(shared: Arc<Shared>, crew: Vec<(u32, mpsc::Receiver<Order>)>) -> Option<HeaderMap> {
+async fn work(
+    shared: Arc<Shared>,
+    crew: Vec<(u32, mpsc::Receiver<Order>)>,
+) -> Option<AnswerHeaders> {
     let mut tasks = tokio::task::JoinSet::new();
     for (number, orders) in crew {
         let mut worker = Worker::new(&shared, number);
@@ -86,7 +89,7 @@ async fn work(shared: Arc<Shared>, crew: Vec<(u32, mpsc::Receiver<Order>)>) -> O
     let mut headers = None;
     while let Some(ended) = tasks.join_next().await {
         match ended {
-            Ok(found) => headers = headers.or(found),
+            Ok(found) => headers = AnswerHeaders::better(headers, found),
             Err(error) => {
                 if let Ok(panic) = error.try_into_panic() {
                     std::panic::resume_unwind(panic);

@@ -7,17 +7,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread::JoinHandle;
 
-use hyper::header::HeaderMap;
 use tokio::task::LocalSet;
 
 use super::lag::{self, LoopLag};
+use crate::bench::client::AnswerHeaders;
 
 /// What a thread has seen beside the requests.
 #[derive(Debug, Default)]
 pub(super) struct ThreadReport {
     pub(super) loop_lag: LoopLag,
-    /// The headers of one good answer.
-    pub(super) headers: Option<HeaderMap>,
+    /// The headers of one answer, a good one if there was any.
+    pub(super) headers: Option<AnswerHeaders>,
 }
 
 /// Threads at work; each ends when its work does.
@@ -30,7 +30,7 @@ impl IoThreads {
     /// Starts one more thread. Its work is begun there, since it cannot move.
     pub(super) fn start<W>(&mut self, work: W) -> std::io::Result<()>
     where
-        W: AsyncFnOnce() -> Option<HeaderMap> + Send + 'static,
+        W: AsyncFnOnce() -> Option<AnswerHeaders> + Send + 'static,
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let name = format!("load-{}", self.threads.len());
@@ -59,7 +59,7 @@ impl IoThreads {
             match thread.join() {
                 Ok(report) => {
                     whole.loop_lag.merge(&report.loop_lag);
-                    whole.headers = whole.headers.or(report.headers);
+                    whole.headers = AnswerHeaders::better(whole.headers, report.headers);
                 }
                 Err(panic) => std::panic::resume_unwind(panic),
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hyper::header::{HeaderMap, SET_COOKIE};
+use hyper::header::SET_COOKIE;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,7 @@ use super::io_threads::IoThreads;
 use super::tally::Tally;
 use super::worker::{Finished, Shared};
 use super::{LevelObserver, LevelRun, LevelSpec, Start, closed, open};
-use crate::bench::client::{Endpoint, Route};
+use crate::bench::client::{AnswerHeaders, Endpoint, Route};
 use crate::bench::limits;
 use crate::bench::prompts::PromptCursor;
 use crate::measure::level::{EndedBy, StartMode, assign_phases};
@@ -144,10 +144,13 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// Response headers as text: without cookies, without what the request's secrets look like.
-fn telling_headers(endpoint: &Endpoint, headers: Option<HeaderMap>) -> BTreeMap<String, String> {
+fn telling_headers(
+    endpoint: &Endpoint,
+    headers: Option<AnswerHeaders>,
+) -> BTreeMap<String, String> {
     /// No header that names a server or a region is longer.
     const VALUE_CHARS_MAX: usize = 256;
-    let headers = headers.unwrap_or_default();
+    let headers = headers.map(AnswerHeaders::into_map).unwrap_or_default();
     let told = headers.iter().filter(|(name, _)| *name != SET_COOKIE);
     told.map(|(name, value)| {
         let text = String::from_utf8_lossy(value.as_bytes());

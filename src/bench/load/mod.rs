@@ -105,7 +105,8 @@ pub struct LevelRun {
     pub n_salted: u32,
     /// Measured requests whose text this server had been sent before.
     pub n_repeated: u32,
-    /// Headers of one good answer that say who answered; never a cookie.
+    /// Headers of one answer (a good one, if there was any) that say who answered, and within which
+    /// limits; never a cookie.
     pub response_headers: BTreeMap<String, String>,
 }
 

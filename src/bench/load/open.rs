@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::header::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +15,7 @@ use super::level::Led;
 use super::tally::Refused;
 use super::worker::{Shared, Worker};
 use super::{Arrivals, Schedule};
+use crate::bench::client::AnswerHeaders;
 use crate::measure::level::StartMode;
 
 /// What an open loop is asked to do.
@@ -90,7 +90,7 @@ async fn work(
     warmup: u32,
     warm: oneshot::Sender<()>,
     mut arrived: mpsc::Receiver<Instant>,
-) -> Option<HeaderMap> {
+) -> Option<AnswerHeaders> {
     let stop = shared.cancel.clone();
     let mut idle = vec![Worker::new(&shared, 0)];
     let mut n_workers = 1;
@@ -135,7 +135,8 @@ async fn work(
     while let Some(ended) = in_flight.join_next().await {
         idle.push(returned(ended));
     }
-    idle.into_iter().find_map(|worker| worker.client.first_headers)
+    let headers = idle.into_iter().map(|worker| worker.client.first_headers);
+    headers.fold(None, AnswerHeaders::better)
 }
 
 fn returned(ended: Result<Worker, tokio::task::JoinError>) -> Worker {

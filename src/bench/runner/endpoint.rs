@@ -1,6 +1,7 @@
 //! From a config to what a request has to know.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use crate::bench::client::{
     BodyTemplate, Endpoint, EndpointError, EndpointKind, HttpVersion, Keep, Timeouts,
@@ -90,11 +91,17 @@ pub fn prompt_reuse(config: &Config) -> prompts::PromptReuse {
     }
 }
 
+/// A few tokens from the largest model on the slowest machine that is worth measuring.
+const PROBE_DEADLINE: Duration = Duration::from_secs(10 * 60);
+
 /// The same endpoint for a request of our own: so many tokens, the text kept.
 pub fn for_probe(endpoint: &Endpoint, max_tokens: NonZeroU32, ignore_eos: bool) -> Endpoint {
     let mut probe = endpoint.clone();
     probe.body.max_tokens = max_tokens.get();
     probe.body.ignore_eos = ignore_eos;
+    // A level may wait for ever if its config says so; a check of ours may not.
+    let limit = probe.timeouts.request.unwrap_or(PROBE_DEADLINE);
+    probe.timeouts.request = Some(limit.min(PROBE_DEADLINE));
     probe.keep = Keep::Text;
     probe
 }

@@ -33,6 +33,7 @@ pub fn levels_table(file: &ResultsFile) -> String {
     for level in &levels {
         text.push_str(&line(level));
     }
+    text.push_str(&server_table(file, &levels));
     for level in &levels {
         for flag in &level.flags {
             let (name, why) = (terminal(&flag.name), terminal(&flag.text));
@@ -40,6 +41,48 @@ pub fn levels_table(file: &ResultsFile) -> String {
         }
     }
     text
+}
+
+/// What the server's processes took: CPU time for each output token, and memory against the model's
+/// own size. Empty where we did not start it.
+fn server_table(file: &ResultsFile, levels: &[&Level]) -> String {
+    const MB: f64 = 1e6;
+    let model = model_bytes(file);
+    let megabytes = |bytes: Option<u64>| match (bytes, model) {
+        (Some(bytes), Some(model)) => {
+            format!("{:.0} ({:.2}×)", bytes as f64 / MB, bytes as f64 / model)
+        }
+        (Some(bytes), None) => format!("{:.0}", bytes as f64 / MB),
+        (None, _) => NONE.to_owned(),
+    };
+    let line = |level: &&Level| {
+        let server = level.hardware.as_ref()?.server?;
+        let cpu_ms = server.cpu_s_per_output_token.map(|cpu_s| cpu_s * 1e3);
+        Some(format!(
+            "{:>4} {:>12} {:>16} {:>16}\n",
+            level.summary.concurrency,
+            number(cpu_ms, 2),
+            megabytes(server.rss_bytes_max),
+            megabytes(server.pss_bytes_max),
+        ))
+    };
+    let lines: String = levels.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    let of_model = model.map(|model| format!(" (× the model's {:.0} MB)", model / MB));
+    format!(
+        "the server's processes{}:\n   c  CPU ms/token           RSS MB           PSS MB\n{lines}",
+        of_model.unwrap_or_default()
+    )
+}
+
+/// The bytes of the model's weights: by the config, or by the server's own account.
+fn model_bytes(file: &ResultsFile) -> Option<f64> {
+    let by_config = file.meta.facts.get("model").and_then(|facts| facts.get("weight_bytes"));
+    let own = file.meta.server.as_ref().and_then(|server| server.model_meta.as_ref());
+    let by_server = own.and_then(|own| own.get("size_bytes").or_else(|| own.get("size")));
+    by_config.or(by_server)?.as_f64().filter(|bytes| *bytes > 0.0)
 }
 
 fn line(level: &Level) -> String {
@@ -68,7 +111,7 @@ fn line(level: &Level) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Meta, Summary};
+    use crate::results::record::{Hardware, Meta, ServerUsage, Summary};
 
     #[test]
     fn a_level_is_a_line_under_the_head() {
@@ -91,5 +134,37 @@ mod tests {
             "  64    200    1          -          -          -          -        -         -  invalid"
         );
         assert_eq!(lines[1].find("verdict"), lines[2].find("invalid"));
+    }
+
+    #[test]
+    fn the_servers_memory_stands_beside_the_models_size() {
+        let meta = Meta {
+            facts: [("model".to_owned(), serde_json::json!({"weight_bytes": 200_000_000}))].into(),
+            ..Meta::default()
+        };
+        let server = ServerUsage {
+            cpu_s_per_output_token: Some(0.0123),
+            rss_bytes_max: Some(300_000_000),
+            pss_bytes_max: None,
+            ..ServerUsage::default()
+        };
+        let level = Level {
+            summary: Summary { concurrency: 4, ..Summary::default() },
+            hardware: Some(Hardware { server: Some(server), ..Hardware::default() }),
+            server_metrics: None,
+            flags: Vec::new(),
+            verdict: Verdict::Valid,
+            requests: Vec::new(),
+        };
+        let text = levels_table(&ResultsFile { levels: vec![level], ..ResultsFile::new(meta) });
+        let lines: Vec<&str> = text.lines().skip(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "the server's processes (× the model's 200 MB):",
+                "   c  CPU ms/token           RSS MB           PSS MB",
+                "   4        12.30      300 (1.50×)                -",
+            ]
+        );
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod matrix;
 pub mod model;
 pub mod nvml_stub;
 pub mod patience;
+pub(crate) mod provider;
 pub(crate) mod scripted;
 pub mod server;
 pub mod synthetic;
