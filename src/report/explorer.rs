@@ -49,7 +49,7 @@ pub fn section(runs: &[Run]) -> String {
          <noscript><p>The sliders need JavaScript; <code>spark-bench predict</code> gives the same numbers.</p></noscript>\
          {}</div><script type=\"application/json\" id=\"x-data\">{data}</script>",
         side("a", &targets, 0),
-        side("b", &targets, 1),
+        if targets.len() > 1 { side("b", &targets, 1) } else { String::new() },
         super::budget::key(),
         sources(&targets),
     )
@@ -71,7 +71,6 @@ fn target(target: &TargetRates) -> serde_json::Value {
 
 /// The choice of a target, and of the network to it.
 fn side(id: &str, targets: &[TargetRates], chosen: usize) -> String {
-    let chosen = chosen.min(targets.len() - 1);
     let options: String = targets
         .iter()
         .enumerate()

@@ -1,5 +1,7 @@
 //! What not to believe, and why, in words.
 
+use std::collections::BTreeMap;
+
 use super::html::{escape, shortened};
 use super::views::Run;
 use crate::results::record::{Severity, Verdict};
@@ -18,13 +20,40 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The section: failed and skipped runs first, then each level's flags.
+/// Flags that are not grave stand on the page as long as there are no more than these; else they
+/// are one click away, counted by name.
+const OPEN_MAX: usize = 12;
+
+/// The section: failed and skipped runs and invalid levels first, then each level's other flags.
 pub fn section(runs: &[Run]) -> String {
-    let items: String = runs.iter().map(|run| outcome(run) + &levels(run)).collect();
-    if items.is_empty() {
+    let outcomes: String = runs.iter().map(outcome).collect();
+    let grave = levels(runs, Severity::Invalid);
+    let others = levels(runs, Severity::Flagged);
+    if outcomes.is_empty() && grave.is_empty() && others.is_empty() {
         return "<p>No level is flagged.</p>".to_owned();
     }
-    format!("<ul class=\"flags\">{items}</ul>")
+    let texts = |items: &[(String, String)]| items.iter().map(|(_, html)| html.as_str()).collect();
+    let (grave, listed): (String, String) = (texts(&grave), texts(&others));
+    let list = |items: String| match items.as_str() {
+        "" => String::new(),
+        _ => format!("<ul class=\"flags\">{items}</ul>"),
+    };
+    if others.len() <= OPEN_MAX {
+        return list(outcomes + &grave + &listed);
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, _) in &others {
+        *counts.entry(name).or_default() += 1;
+    }
+    let counts: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{} ×{count}", escape(name))).collect();
+    format!(
+        "{}<details><summary>{} flags: {}</summary>{}</details>",
+        list(outcomes + &grave),
+        others.len(),
+        counts.join(", "),
+        list(listed)
+    )
 }
 
 fn item(class: &str, word: &str, place: &str, text: &str) -> String {
@@ -63,17 +92,58 @@ fn outcome(run: &Run) -> String {
     html
 }
 
-fn levels(run: &Run) -> String {
-    let mut html = String::new();
-    for level in &run.stored.file.levels {
-        for flag in &level.flags {
-            let class = match flag.severity {
-                Severity::Flagged => "flagged",
-                Severity::Invalid => "invalid",
-            };
+/// Each flag of a severity: its name, and its line.
+fn levels(runs: &[Run], severity: Severity) -> Vec<(String, String)> {
+    let class = match severity {
+        Severity::Flagged => "flagged",
+        Severity::Invalid => "invalid",
+    };
+    let mut items = Vec::new();
+    for run in runs {
+        for level in &run.stored.file.levels {
             let place = format!("{}, c={}", run.name, level.summary.concurrency);
-            html.push_str(&item(class, &flag.name, &place, &flag.text));
+            let of_kind = level.flags.iter().filter(|flag| flag.severity == severity);
+            let line = |name: &str, text: &str| (name.to_owned(), item(class, name, &place, text));
+            items.extend(of_kind.map(|flag| line(&flag.name, &flag.text)));
         }
     }
-    html
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::views::named;
+    use crate::results::record::{Flag, Level, Meta, ResultsFile, Summary};
+    use crate::results::store::StoredRun;
+
+    fn run(flags: usize) -> StoredRun {
+        let flag = |index: usize| Flag {
+            name: if index == 0 { "error_rate" } else { "drift" }.into(),
+            severity: if index == 0 { Severity::Invalid } else { Severity::Flagged },
+            text: String::new(),
+            numbers: BTreeMap::new(),
+        };
+        let level = Level {
+            summary: Summary::default(),
+            hardware: None,
+            flags: (0..flags).map(flag).collect(),
+            verdict: Verdict::Invalid,
+            server_metrics: None,
+            requests: Vec::new(),
+        };
+        let meta = Meta { target: "t".into(), ..Meta::default() };
+        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(meta) };
+        StoredRun { path: "t.json".into(), file }
+    }
+
+    #[test]
+    fn many_flags_are_counted_and_the_grave_ones_stay_in_sight() {
+        let few = section(&named(&[run(3)], Vec::new()));
+        assert!(!few.contains("<details>") && few.matches("<li>").count() == 3);
+        let many = section(&named(&[run(40)], Vec::new()));
+        let (seen, hidden) = many.split_once("<details>").unwrap();
+        assert!(seen.contains("error_rate") && !seen.contains("drift"), "{seen}");
+        assert!(hidden.contains("39 flags: drift ×39"), "{hidden:.200}");
+    }
 }

@@ -20,7 +20,7 @@ const NUMBERS: [Number; 6] = [
     }),
     ("Speed of one stream (p50)", "tok/s", Scale::Linear, |l| metric(l, "decode_tps", |m| m.p50)),
     ("End to end (p50)", "s", Scale::Log, |l| metric(l, "e2e", |m| m.p50)),
-    ("Throughput, all streams", "tok/s", Scale::Log, |l| l.summary.throughput_tps),
+    ("Throughput, all streams", "tok/s", Scale::Linear, |l| l.summary.throughput_tps),
 ];
 
 fn metric(
@@ -57,11 +57,19 @@ pub fn plots(runs: &[Run]) -> Vec<Plot> {
                     scale: Scale::Log,
                     ticks: Some(levels.clone()),
                 },
-                y: Axis { label: (*unit).to_owned(), scale: *scale, ticks: None },
+                y: Axis { label: label(unit, *scale), scale: *scale, ticks: None },
                 series: series.filter(|series| !series.points.is_empty()).collect(),
             }
         })
         .collect()
+}
+
+/// An axis that does not begin at zero says so.
+fn label(unit: &str, scale: Scale) -> String {
+    match scale {
+        Scale::Linear => unit.to_owned(),
+        Scale::Log => format!("{unit}, log scale"),
+    }
 }
 
 fn points(run: &Run, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {

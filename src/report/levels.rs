@@ -77,7 +77,7 @@ pub fn distribution(run: &Run) -> Plot {
     Plot {
         title: "Had their first token by then".into(),
         height: 230.0,
-        x: Axis::log("ms"),
+        x: Axis::log("ms, log scale"),
         y: Axis { ticks: None, ..Axis::linear("% of requests") },
         series: series.filter(|series| !series.points.is_empty()).collect(),
     }

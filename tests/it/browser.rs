@@ -106,3 +106,20 @@ fn sliders_give_the_numbers_of_the_formulas() {
         assert!(document.contains("wins the"), "{address}");
     }
 }
+
+#[test]
+fn a_single_target_is_not_compared_with_itself() {
+    let Some(browser) = browser() else { return };
+    let run = StoredRun { path: "desk.json".into(), file: Scenario::desk().results() };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.html");
+    std::fs::write(&file, page(&[run], Vec::new())).unwrap();
+    let (document, log) = visit(browser, &format!("file://{}", file.display()));
+    assert!(!log.lines().any(|line| line.contains("CONSOLE")), "{log}");
+    // Four parts and their sum, then five and theirs.
+    assert_eq!(seconds(&document).len(), 5 + 6);
+    let verdict = document.split("id=\"x-verdict\"").nth(1).unwrap();
+    let verdict = verdict.split("</p>").next().unwrap();
+    assert!(verdict.contains("desk-serial: the first token after"), "{verdict}");
+    assert!(!document.contains("<select id=\"x-b\""));
+}

@@ -46,3 +46,4 @@ mod support;
 mod telemetry;
 mod tidy;
 mod tls;
+mod worked_examples;

@@ -29,7 +29,9 @@ function breakdown(r, ask, k) {
   for (const id of ['prompt', 'output', 'concurrency']) {
     if (state.has(id)) get(id).value = Math.log2(Number(state.get(id)));
   }
-  for (const id of ['a', 'b', 'a-net', 'b-net']) if (state.has(id)) get(id).value = state.get(id);
+  // With one target there is nothing to compare it with, and no second choice on the page.
+  const sides = k.targets.length > 1 ? ['a', 'b'] : ['a'];
+  for (const id of sides.flatMap(side => [side, side + '-net'])) if (state.has(id)) get(id).value = state.get(id);
   if (state.has('fresh')) get('fresh').checked = true;
 
   function element(tag, attributes, text) {
@@ -77,20 +79,24 @@ function breakdown(r, ask, k) {
   }
 
   function draw() {
-    const a = answer('a'), b = answer('b');
+    const ones = sides.map(answer);
     for (const id of ['prompt', 'output', 'concurrency']) {
-      get(id + '-value').textContent = a.ask[id].toLocaleString('en');
-      get(id).setAttribute('aria-valuetext', String(a.ask[id]));
+      get(id + '-value').textContent = ones[0].ask[id].toLocaleString('en');
+      get(id).setAttribute('aria-valuetext', String(ones[0].ask[id]));
     }
     const first = ['net', 'shake', 'queue', 'prefill'], all = first.concat('decode');
     const bars = get('bars');
     bars.replaceChildren();
     for (const [label, keys, sum] of [['first token', first, 'ttft'], ['whole answer', all, 'total']]) {
-      const most = Math.max(a.parts[sum], b.parts[sum]);
-      bars.append(bar(label, a, keys, most), bar(label, b, keys, most));
+      // One target alone: both bars on one scale, so that they show what the first token's share is.
+      const most = Math.max(...ones.map(one => one.parts[sides.length > 1 ? sum : 'total']));
+      bars.append(...ones.map(one => bar(label, one, keys, most)));
     }
     const value = (one, sum) => ({ name: one.name, value: one.parts[sum] });
-    get('verdict').textContent = wins('first token', value(a, 'ttft'), value(b, 'ttft')) + ' ' + wins('whole answer', value(a, 'total'), value(b, 'total'));
+    const [a, b] = ones;
+    get('verdict').textContent = b
+      ? wins('first token', value(a, 'ttft'), value(b, 'ttft')) + ' ' + wins('whole answer', value(a, 'total'), value(b, 'total'))
+      : a.name + ': the first token after ' + time(a.parts.ttft) + ', the whole answer after ' + time(a.parts.total) + '.';
   }
 
   get('prompt').closest('#x-explorer').addEventListener('input', draw);
