@@ -203,3 +203,46 @@ fn device_memory_that_is_not_given_back_is_flagged() {
     let file = files.iter().find(|file| file["meta"]["target"] == "gives").unwrap();
     assert!(!file["levels"].to_string().contains("memory_not_released"));
 }
+
+/// A tokenizer to which each word is a token, or (without a pre-tokenizer) each text.
+fn tokenizer(pre_tokenizer: &str) -> String {
+    format!(
+        r#"{{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": null, "pre_tokenizer": {pre_tokenizer}, "post_processor": null,
+            "decoder": null, "model": {{"type": "WordLevel", "vocab": {{"[UNK]": 0}},
+            "unk_token": "[UNK]"}}}}"#
+    )
+}
+
+#[test]
+fn prompts_are_compared_with_the_tokenizers_count_and_repetitions_counted_by_level() {
+    let bench = Bench::new();
+    // Warm-up and first level: different ones, of 1 to 5 words; then two that stood there already.
+    let words = |n: usize| vec!["word"; n].join(" ");
+    let texts: Vec<String> = [1, 2, 3, 4, 5, 6, 2, 7, 3, 8].map(words).to_vec();
+    let lines: String =
+        texts.iter().map(|text| serde_json::json!({"text": text}).to_string() + "\n").collect();
+    fs::write(bench.path("p.jsonl"), lines).unwrap();
+    fs::write(bench.path("right.json"), tokenizer(r#"{"type": "WhitespaceSplit"}"#)).unwrap();
+    fs::write(bench.path("wrong.json"), tokenizer("null")).unwrap();
+    let mut configs = Vec::new();
+    for name in ["right", "wrong"] {
+        let config = bench.target(name, GOOD, "60s");
+        let path = bench.path(&format!("{name}.json"));
+        let text = fs::read_to_string(&config).unwrap();
+        let text = text.replace("[engine]", &format!("tokenizer = {path:?}\n[engine]"));
+        fs::write(&config, text).unwrap();
+        configs.push(config);
+    }
+    let output = bench.matrix(&configs, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let files = bench.results();
+    let flag = |file: usize, level: usize, name: &str| {
+        let flags = files[file]["levels"][level]["flags"].as_array().unwrap();
+        flags.iter().find(|flag| flag["name"] == name).map(|flag| flag["numbers"].clone())
+    };
+    assert_eq!(flag(0, 0, "prompt_mismatch"), None);
+    assert!(flag(1, 0, "prompt_mismatch").is_some(), "{}", text(&output));
+    assert_eq!(flag(0, 0, "duplicate_prompts"), None);
+    assert_eq!(flag(0, 1, "duplicate_prompts").unwrap()["n_requests"], 2.0);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::telemetry::{MemoryInUse, NvmlLibrary, memory_in_use};
-use crate::measure::flags::{Flag, memory_not_released};
+use crate::measure::flags::{Flag, Memory, memory_not_released};
 use crate::measure::hardware::not_released;
 use crate::results::record::ServerMemory;
 
@@ -60,8 +60,8 @@ fn judge(before: Option<MemoryInUse>, after: Option<MemoryInUse>) -> Option<Flag
     let (before, after) =
         before.zip(after).filter(|(before, after)| before.source == after.source)?;
     let kept = not_released(Some(before.bytes), Some(after.bytes))?;
-    let whose = if after.source == "nvml" { "device memory" } else { "the machine's memory" };
-    memory_not_released(kept, whose)
+    let memory = if after.source == "nvml" { Memory::Devices } else { Memory::Machine };
+    memory_not_released(kept, memory)
 }
 
 #[cfg(test)]

@@ -87,6 +87,15 @@ pub struct TokenizerCheck {
     pub largest_difference: u64,
 }
 
+/// Where a server's memory is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// On the devices, by their driver.
+    Devices,
+    /// In the whole machine, without the page cache: no device tells.
+    Machine,
+}
+
 /// A model that was not asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelMismatch {
@@ -293,11 +302,17 @@ fn short_for_power(summary: &LevelSummary) -> Option<Flag> {
 }
 
 /// For every level of one life of a server, once it is over: memory in use ten seconds after its
-/// stop, above what was in use before its start. `whose` names the memory ("device memory").
-pub fn memory_not_released(bytes: u64, whose: &str) -> Option<Flag> {
+/// stop, above what was in use before its start.
+pub fn memory_not_released(bytes: u64, memory: Memory) -> Option<Flag> {
     (bytes > MEMORY_SLACK_BYTES).then(|| {
         let mb = bytes as f64 / 1e6;
-        let text = format!("{mb:.0} MB of {whose} were not given back after the stop");
+        let text = match memory {
+            Memory::Devices => format!("{mb:.0} MB of device memory were not given back"),
+            Memory::Machine => format!(
+                "{mb:.0} MB more of the machine's memory were in use after the stop than before the \
+                 start: the server's, or another process's"
+            ),
+        };
         Flag::flagged(FlagName::MemoryNotReleased, text).number("bytes", bytes as f64)
     })
 }

@@ -178,8 +178,8 @@ fn what_others_found_out() {
     check(Outside { ceiling_tps: Some(9.81), ..Outside::default() }, &[]);
     check(Outside { ceiling_tps: Some(9.8), ..Outside::default() }, &[("over_roofline", FLAGGED)]);
     const SLACK: u64 = 256 * 1024 * 1024;
-    assert_eq!(memory_not_released(SLACK, "device memory"), None);
-    let flag = memory_not_released(SLACK + 1, "device memory").unwrap();
+    assert_eq!(memory_not_released(SLACK, Memory::Devices), None);
+    let flag = memory_not_released(SLACK + 1, Memory::Devices).unwrap();
     assert_eq!((flag.name, flag.severity), (FlagName::MemoryNotReleased, FLAGGED));
     assert!(flag.text.contains("268 MB of device memory"), "{}", flag.text);
 }

@@ -55,7 +55,7 @@ mod tests {
             verdict: record::Verdict::Valid,
             requests: Vec::new(),
         };
-        let late = memory::memory_not_released(1 << 30, "device memory").expect("much");
+        let late = memory::memory_not_released(1 << 30, memory::Memory::Devices).expect("much");
         add_flag(&mut level, &late);
         let names: Vec<&str> = level.flags.iter().map(|flag| flag.name.as_str()).collect();
         assert_eq!(names, ["drift", "memory_not_released", "interrupted"]);
