@@ -3,9 +3,10 @@
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 
-use super::answer;
+use super::{BadInput, answer};
+use crate::bench::config::values::BaseUrl;
 use crate::bench::drill::server::{Kind, serve};
-use crate::bench::drill::{self, Drill};
+use crate::bench::drill::{self, Drill, Live};
 use crate::exit_codes;
 
 /// Flags of `spark-bench drill`.
@@ -14,6 +15,12 @@ pub struct Args {
     /// Which one; each takes less than two minutes.
     #[arg(value_enum)]
     drill: Drill,
+    /// hangup: leave this running server too, and watch its /metrics.
+    #[arg(long, value_name = "URL")]
+    server: Option<BaseUrl>,
+    /// hangup: the model id to ask that server for.
+    #[arg(long, value_name = "ID", default_value = "drill", requires = "server")]
+    model: String,
 }
 
 /// Flags of the hidden server.
@@ -31,7 +38,17 @@ pub struct ServerArgs {
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let harness = std::env::current_exe().context("failed to find spark-bench itself")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let text = runtime.block_on(drill::run(args.drill, &harness))?;
+    let live = args.server.as_ref().map(|server| {
+        let root = server.as_str();
+        Live {
+            root: root.strip_suffix("/v1").unwrap_or(root).to_owned(),
+            model: args.model.clone(),
+        }
+    });
+    if live.is_some() && args.drill != Drill::Hangup {
+        return Err(BadInput("--server is for the drill hangup".into()).into());
+    }
+    let text = runtime.block_on(drill::run(args.drill, &harness, live))?;
     answer(&text)?;
     Ok(exit_codes::OK)
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::server::{Kind, STEP};
-use super::{Server, row, table};
+use super::{Live, Server, row, table};
 
 /// Ten seconds of work.
 const TOKENS: u32 = 1_000;
@@ -19,7 +19,7 @@ const STOPPED_AFTER: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Runs it and gives its text.
-pub(super) async fn run(harness: &Path) -> anyhow::Result<String> {
+pub(super) async fn run(harness: &Path, live: Option<Live>) -> anyhow::Result<String> {
     let mut rows =
         vec![row(["server", "steps when it left", "steps in the end", "worked for nobody"])];
     for (name, kind) in [("never looks", Kind::Deaf), ("watches its client", Kind::Serial)] {
@@ -33,15 +33,32 @@ pub(super) async fn run(harness: &Path) -> anyhow::Result<String> {
             format!("{:.2} s", wasted.as_secs_f64()),
         ]);
     }
+    let beside = match &live {
+        Some(live) => of_live(live).await?,
+        None => "To see how long a server of yours goes on: --server http://HOST:PORT --model ID."
+            .to_owned(),
+    };
     Ok(format!(
         "A client asks for {TOKENS} tokens and leaves after {} s.\n\n{}\n\
          The first server's device goes on until the answer is complete, though nobody reads it, \
-         and whoever comes next waits.\nThe second one stops within a few steps of the hang-up. To \
-         see what spark-serve does, start it, ask for a long answer\nwith curl, press Ctrl-C, and \
-         watch `spark-bench watch` and its /metrics.\n",
+         and whoever comes next waits.\nThe second one stops within a few steps of the hang-up.\n\n{beside}\n",
         LEAVES_AFTER.as_secs(),
         table(&rows)
     ))
+}
+
+/// The same against a server that is there already.
+async fn of_live(live: &Live) -> anyhow::Result<String> {
+    let seen = live.leave(TOKENS, LEAVES_AFTER, WAIT_MAX).await?;
+    let busy = match seen.busy_for {
+        Some(time) => format!("{:.2} s", time.as_secs_f64()),
+        None => format!("over {} s", WAIT_MAX.as_secs()),
+    };
+    let rows = [
+        row(["server", "events when it left", "still busy for"]),
+        vec![live.root.clone(), seen.events.to_string(), busy],
+    ];
+    Ok(format!("{}(by its own metrics)", table(&rows)))
 }
 
 /// The device's steps at the hang-up and when it has stopped.

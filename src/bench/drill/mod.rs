@@ -3,6 +3,7 @@
 
 mod events;
 mod hangup;
+mod live;
 pub mod server;
 mod stall;
 mod timeout;
@@ -21,6 +22,7 @@ use super::process_own::OwnChild;
 use super::prompts::{Prompt, PromptCursor, PromptFile, PromptReuse};
 use crate::measure::sample::Sample;
 use crate::measure::trace::RequestTrace;
+pub use live::Live;
 use server::Kind;
 
 /// Which drill.
@@ -36,16 +38,17 @@ pub enum Drill {
     Hangup,
 }
 
-/// Runs a drill with `harness`, the running spark-bench, and gives its text.
+/// Runs a drill with `harness`, the running spark-bench, and gives its text. `live` is a server of
+/// somebody's for the hang-up.
 ///
 /// # Errors
 /// If a server does not start or does not answer.
-pub async fn run(drill: Drill, harness: &Path) -> anyhow::Result<String> {
+pub async fn run(drill: Drill, harness: &Path, live: Option<Live>) -> anyhow::Result<String> {
     match drill {
         Drill::Timeout => timeout::run(harness).await,
         Drill::Stall => stall::run(harness).await,
         Drill::Events => events::run(harness).await,
-        Drill::Hangup => hangup::run(harness).await,
+        Drill::Hangup => hangup::run(harness, live).await,
     }
 }
 
