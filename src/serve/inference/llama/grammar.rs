@@ -11,6 +11,7 @@ use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
 use super::super::model::{GrammarError, GrammarMatcher, ModelError, TokenId};
 use super::super::params::Grammar;
+use super::gbnf;
 
 /// The rule that a grammar starts with, as llama.cpp's converter names it.
 const ROOT: &str = "root";
@@ -37,10 +38,7 @@ pub(super) fn from_schema(model: &LlamaModel, schema: &str) -> Result<Grammar, G
     }
     let unsupported = || GrammarError("the schema can't be made into a grammar".to_owned());
     let gbnf = json_schema_to_grammar(schema).map_err(|_| unsupported())?;
-    if has_backward_repetition(&gbnf) {
-        let message = "the schema asks for at least more than it allows at most".to_owned();
-        return Err(GrammarError(message));
-    }
+    gbnf::check(&gbnf).map_err(|trouble| GrammarError(trouble.to_string()))?;
     compile(model, &gbnf).map_err(|_| unsupported())?;
     Ok(Grammar::from_checked(gbnf))
 }
@@ -66,44 +64,6 @@ fn nesting(json: &str) -> usize {
         deepest = deepest.max(depth).max(in_text);
     }
     deepest
-}
-
-/// Whether an item is to be repeated at least m times and at most n, with n < m: `{m,n}` outside of
-/// literals and classes. llama.cpp's parser subtracts without a look, and then makes rules until the
-/// memory is full.
-fn has_backward_repetition(gbnf: &str) -> bool {
-    let mut rest = gbnf;
-    while let Some(at) = rest.find(['"', '[', '{', '#']) {
-        let (opening, inside) = (rest.as_bytes()[at], &rest[at + 1..]);
-        let length = match opening {
-            b'"' => quoted_length(inside, b'"'),
-            b'[' => quoted_length(inside, b']'),
-            b'#' => inside.find('\n').unwrap_or(inside.len()),
-            _ => {
-                let end = inside.find('}').unwrap_or(inside.len());
-                if let Some((least, most)) = inside[..end].split_once(',')
-                    && let (Ok(least), Ok(most)) = (least.trim().parse(), most.trim().parse())
-                    && u64::cmp(&most, &least).is_lt()
-                {
-                    return true;
-                }
-                end
-            }
-        };
-        rest = &inside[(length + 1).min(inside.len())..];
-    }
-    false
-}
-
-/// The length of what stands before the closing byte; a backslash takes the byte after it along.
-fn quoted_length(text: &str, closing: u8) -> usize {
-    let mut escaped = false;
-    let ends = |byte: u8| {
-        let is_end = byte == closing && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        is_end
-    };
-    text.bytes().position(ends).unwrap_or(text.len())
 }
 
 fn compile(model: &LlamaModel, gbnf: &str) -> Result<LlamaSampler, ModelError> {
@@ -162,19 +122,7 @@ impl GrammarMatcher for LlamaMatcher {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_backward_repetition, nesting};
-
-    #[test]
-    fn a_repetition_that_runs_backwards_is_found_wherever_it_counts() {
-        for gbnf in ["root ::= a{3,1}", "r ::= [\\]{]{2,1}", "r ::= \"\\\"{\" (b c){ 9 , 8 }"] {
-            assert!(has_backward_repetition(gbnf), "{gbnf}");
-        }
-        for gbnf in
-            ["root ::= a{1,3} b{2,} c{4} d{5,5}", "r ::= \"{3,1}\" [{3,1}]", "# {3,1}\n", "{"]
-        {
-            assert!(!has_backward_repetition(gbnf), "{gbnf}");
-        }
-    }
+    use super::nesting;
 
     #[test]
     fn brackets_count_wherever_they_are() {

@@ -6,6 +6,7 @@
 //! only after they were asked for.
 
 mod check;
+mod gbnf;
 mod grammar;
 mod load;
 mod memory;
