@@ -100,7 +100,7 @@ pub struct Timings {
     pub prefill: Duration,
     /// From then until the last token was drawn.
     pub decode: Duration,
-    /// The part of `decode` that was not llama.cpp's: sampling, text, channel.
+    /// CPU time of the part of `decode` that was not llama.cpp's: sampling, text, channel.
     pub own_work: Duration,
 }
 

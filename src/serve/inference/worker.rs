@@ -256,7 +256,7 @@ impl<M: Model> Worker<M> {
 
     fn decode_into(&mut self, slot: &mut Slot, queued: &QueuedJob) -> Result<Decoded, Interrupted> {
         let mut own_work = Duration::ZERO;
-        let mut began = Instant::now();
+        let mut began = thread_cpu_time();
         let mut sampler = self.sampler(&queued.job)?;
         loop {
             let drawn = sampler.draw(self.model.logits(), slot.may_end())?;
@@ -267,16 +267,16 @@ impl<M: Model> Worker<M> {
             let token = match took {
                 Took::GoOn(token) => token,
                 Took::End { reason, stopped_by } => {
-                    let own_work = own_work + began.elapsed();
+                    let own_work = own_work + thread_cpu_time().saturating_sub(began);
                     let n_generated = slot.n_generated();
                     return Ok(Decoded { reason, stopped_by, n_generated, own_work });
                 }
             };
             self.look();
             self.check(queued)?;
-            own_work += began.elapsed();
+            own_work += thread_cpu_time().saturating_sub(began);
             self.eval(queued, &[token], Output::Logits)?;
-            began = Instant::now();
+            began = thread_cpu_time();
         }
     }
 
@@ -299,6 +299,13 @@ struct Decoded {
 /// The standard library seeds its hash maps from the system's generator, which is all it takes.
 fn fresh_seed() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// CPU time of the calling thread. By the clock on the wall, whoever takes the core meanwhile (the
+/// thread that writes to the client, the client itself) would be counted as our own work.
+fn thread_cpu_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 /// What a panic said.
