@@ -99,12 +99,15 @@ fn sources(targets: &[TargetRates]) -> String {
                 "<li>{tag}<b>{}</b> {}: {}</li>",
                 escape(&target.name),
                 escape(&source.figure),
-                escape(&source.source)
+                // The tag says it already.
+                escape(source.source.trim_start_matches("assumed: "))
             )
         })
         .collect();
+    // The sources of many targets are a long list: one click away.
+    let open = if targets.len() <= 2 { " open" } else { "" };
     format!(
-        "<details open><summary>Where the rates are from</summary><ul class=\"flags\">{items}\
+        "<details{open}><summary>Where the rates are from</summary><ul class=\"flags\">{items}\
          <li><b class=\"tag flagged\">assumed</b> {BYTES_PER_TOKEN} bytes for a prompt token, and a \
          connection that sends {FIRST_ROUND_BYTES:.0} bytes before it waits</li></ul></details>"
     )
