@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::foreign;
@@ -178,9 +178,31 @@ pub fn slug(text: &str) -> String {
 /// # Errors
 /// If it cannot be read, is no results file, or is from a later version of this program.
 pub fn read(path: &Path) -> Result<ResultsFile, StoreError> {
-    let bytes =
-        fs::read(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
-    parse(path, &bytes)
+    let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > STREAMED_FROM_BYTES {
+        return read_streamed(path);
+    }
+    parse(path, &fs::read(path).map_err(unreadable)?)
+}
+
+/// A file of more bytes is read piece by piece: its text need not lie in memory beside its records.
+const STREAMED_FROM_BYTES: u64 = 64 << 20;
+
+fn read_streamed(path: &Path) -> Result<ResultsFile, StoreError> {
+    const PIECE_BYTES: usize = 1 << 20;
+    let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
+    let no_results = |message: String| StoreError::NoResults { path: path.to_owned(), message };
+    let open = || Ok(BufReader::with_capacity(PIECE_BYTES, fs::File::open(path)?));
+    let version: Version = serde_json::from_reader(open().map_err(unreadable)?)
+        .map_err(|error| no_results(error.to_string()))?;
+    match version.schema_version {
+        Some(found) if found <= u64::from(SCHEMA_VERSION) => {
+            let mut json = serde_json::Deserializer::from_reader(open().map_err(unreadable)?);
+            serde_path_to_error::deserialize(&mut json).map_err(|e| no_results(e.to_string()))
+        }
+        _ => parse(path, &fs::read(path).map_err(unreadable)?),
+    }
 }
 
 /// Just enough of a file to tell who wrote it.
@@ -306,6 +328,19 @@ mod tests {
         check("spark-naive", "2026-10-20T05:12:44+02:00", "20261020T031244Z-spark-naive-short");
         check("../../etc/pass wd", "yesterday", "yesterday-etc-pass-wd-short");
         check("…", "", "unnamed-unnamed-short");
+    }
+
+    #[test]
+    fn a_large_file_is_read_in_pieces_to_the_same_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write_new(dir.path(), &run("a", "2026-10-20T03:12:44Z")).unwrap();
+        assert_eq!(read_streamed(&path).unwrap(), read(&path).unwrap());
+        fs::write(&path, r#"{"schema_version": 999}"#).unwrap();
+        assert!(matches!(read_streamed(&path), Err(StoreError::Newer { found: 999, .. })));
+        fs::write(&path, "{").unwrap();
+        assert!(matches!(read_streamed(&path), Err(StoreError::NoResults { .. })));
+        let nowhere = dir.path().join("nothing.json");
+        assert!(matches!(read_streamed(&nowhere), Err(StoreError::Read { .. })));
     }
 
     #[test]
