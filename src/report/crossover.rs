@@ -97,6 +97,12 @@ pub fn winner<'a>(side: Side, a: &'a Fitted, b: &'a Fitted) -> (&'a str, &'a str
     }
 }
 
+/// The shortest and the longest prompt of all.
+fn lengths(fitted: &[&Fitted]) -> (f64, f64) {
+    let tokens = fitted.iter().flat_map(|target| &target.points).map(|point| point.tokens);
+    tokens.fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(n), high.max(n)))
+}
+
 /// What was found, in words.
 pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
     let mut said = match found.by_lines {
@@ -112,7 +118,19 @@ pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
         Answer::Crosses { first, at } => {
             let (short, long) = winner(first, a, b);
             let interval = at.fieller.map_or(String::new(), |[low, high]| {
-                format!(" (95 % interval by Fieller: {low:.0} … {high:.0})")
+                // Beyond what was measured nothing is known of either line.
+                let (shortest, longest) = lengths(&[a, b]);
+                let low = if low < shortest {
+                    format!("under {shortest:.0}")
+                } else {
+                    format!("{low:.0}")
+                };
+                let high = if high > longest {
+                    format!("over {longest:.0}")
+                } else {
+                    format!("{high:.0}")
+                };
+                format!(" (95 % interval by Fieller: {low} … {high})")
             });
             format!(
                 "{short} has the first token sooner up to {:.0} prompt tokens{interval}, {long} \
@@ -203,9 +221,7 @@ fn plot(fitted: &[Fitted]) -> Plot {
 }
 
 fn fit_line(target: &Fitted, colour: usize) -> Series {
-    let lengths = target.points.iter().map(|point| point.tokens);
-    let (low, high) =
-        lengths.fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(n), high.max(n)));
+    let (low, high) = lengths(&[target]);
     let at = |piece: u32| {
         let x = low + (high - low) * f64::from(piece) / f64::from(CURVE_POINTS);
         PlotPoint { x, y: target.at(x) * 1e3, tip: String::new() }
@@ -233,6 +249,20 @@ mod tests {
         assert!(said.contains("Fieller") && !said.contains("parabolas"), "{said}");
         assert!(!near.sentence().contains("lack of fit"));
         assert!(svg_file(&[near, far]).starts_with("<svg"));
+    }
+
+    #[test]
+    fn an_interval_says_nothing_of_lengths_that_were_not_measured() {
+        let noisy = |name: &str, fixed: f64, slope: f64| {
+            let ttft = |n: f64, wiggle: f64| fixed + slope * n + wiggle;
+            let lengths = [512.0, 1024.0, 2048.0, 4096.0];
+            let pair = |n| [0.1, -0.1].map(|wiggle| Point { tokens: n, ttft_s: ttft(n, wiggle) });
+            Fitted::of(name, lengths.into_iter().flat_map(pair).collect()).unwrap()
+        };
+        let (near, far) = (noisy("near", 0.05, 3e-4), noisy("far", 0.25, 3e-5));
+        let said = sentence(&near, &far, &find(&near, &far));
+        assert!(said.contains("up to 741 prompt tokens"), "{said}");
+        assert!(said.contains("under 512 … "), "{said}");
     }
 
     #[test]
