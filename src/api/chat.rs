@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::RequestError;
+use super::event::AnswerEvent;
 use super::fields::{self, Fields};
 use super::options::{self, Options};
 use super::usage::{PerfMetrics, Timings, Usage};
@@ -296,28 +297,7 @@ pub struct TopLogprob {
 }
 
 /// One event of a streamed answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ChatChunk<'a> {
-    /// The same in all chunks of an answer.
-    pub id: &'a str,
-    /// `chat.completion.chunk`.
-    pub object: &'static str,
-    /// Seconds since 1970; the same in all chunks.
-    pub created: u64,
-    /// The model that answers.
-    pub model: &'a str,
-    /// One; none in the chunk that carries only `usage`.
-    pub choices: Vec<ChunkChoice<'a>>,
-    /// In one chunk at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// On the finish chunk.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timings: Option<Timings>,
-    /// On the finish chunk, if asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub perf_metrics: Option<PerfMetrics>,
-}
+pub type ChatChunk<'a> = AnswerEvent<'a, ChunkChoice<'a>>;
 
 /// What a chunk adds.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::RequestError;
+use super::event::AnswerEvent;
 use super::fields::{self, Fields};
 use super::options::{self, Options};
-use super::usage::{PerfMetrics, Timings, Usage};
 
 /// Alternatives for each token at most.
 const LOGPROBS_MAX: i64 = 20;
@@ -106,28 +106,7 @@ fn unsupported(key: &str) -> RequestError {
 }
 
 /// An answer, whole or one event of a streamed one: this endpoint has one shape for both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Completion<'a> {
-    /// `cmpl-…`; the same in all chunks of an answer.
-    pub id: &'a str,
-    /// `text_completion`.
-    pub object: &'static str,
-    /// Seconds since 1970.
-    pub created: u64,
-    /// The model that answers.
-    pub model: &'a str,
-    /// One; none in the chunk that carries only `usage`.
-    pub choices: Vec<CompletionChoice<'a>>,
-    /// In one chunk at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// On the finish chunk.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timings: Option<Timings>,
-    /// On the finish chunk, if asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub perf_metrics: Option<PerfMetrics>,
-}
+pub type Completion<'a> = AnswerEvent<'a, CompletionChoice<'a>>;
 
 /// The text, or a piece of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

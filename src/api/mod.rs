@@ -6,6 +6,7 @@ pub mod chat;
 pub mod chunk;
 pub mod completion;
 pub mod error;
+pub mod event;
 pub mod fields;
 mod lenient;
 pub mod models;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::api::event::AnswerEvent;
 use crate::api::options::StreamUsage;
 use crate::api::usage::{PerfMetrics, Timings, Usage};
 use crate::serve::inference::{Completion, FinishReason, TextChunk};
@@ -21,6 +22,22 @@ pub struct Envelope {
     pub perf_metrics: bool,
     /// Whether log probabilities were asked for.
     pub logprobs: bool,
+}
+
+impl Envelope {
+    /// An event of this answer with nothing but these choices.
+    pub fn event<C>(&self, object: &'static str, choices: Vec<C>) -> AnswerEvent<'_, C> {
+        AnswerEvent {
+            id: &self.id,
+            object,
+            created: self.created,
+            model: &self.model,
+            choices,
+            usage: None,
+            timings: None,
+            perf_metrics: None,
+        }
+    }
 }
 
 /// The form of an endpoint's answers. Each method writes the JSON of one event, or of the whole.

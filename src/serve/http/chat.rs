@@ -18,16 +18,7 @@ pub struct ChatForm {
 
 impl ChatForm {
     fn chunk<'a>(&'a self, choices: Vec<ChunkChoice<'a>>) -> ChatChunk<'a> {
-        ChatChunk {
-            id: &self.envelope.id,
-            object: "chat.completion.chunk",
-            created: self.envelope.created,
-            model: &self.envelope.model,
-            choices,
-            usage: None,
-            timings: None,
-            perf_metrics: None,
-        }
+        self.envelope.event("chat.completion.chunk", choices)
     }
 
     fn logprobs(&self, chunk: &TextChunk) -> Option<ChatLogprobs> {

@@ -19,16 +19,7 @@ pub struct CompletionForm {
 
 impl CompletionForm {
     fn event<'a>(&'a self, choices: Vec<CompletionChoice<'a>>) -> Completion<'a> {
-        Completion {
-            id: &self.envelope.id,
-            object: "text_completion",
-            created: self.envelope.created,
-            model: &self.envelope.model,
-            choices,
-            usage: None,
-            timings: None,
-            perf_metrics: None,
-        }
+        self.envelope.event("text_completion", choices)
     }
 
     /// With the end of the answer, and the usage if it belongs here.
