@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// How a socket's incoming side ended.
@@ -85,6 +85,14 @@ impl Wire {
         }
     }
 
+    /// A read that left room has emptied the socket: the next one waits for the next event of the
+    /// kernel's instead of asking in vain, which would be a system call for each event of a stream.
+    /// What arrives meanwhile is such an event, and an end that was told already stays told.
+    fn note_drained(&self) {
+        let nothing = || -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) };
+        let _ = self.socket.try_io(Interest::READABLE, nothing);
+    }
+
     fn note_failure(&self, error: &io::Error) {
         self.read_at.set(Some(Instant::now()));
         self.written_before_read.set(self.written_at.get());
@@ -105,9 +113,13 @@ impl AsyncRead for Stamped {
         let wire = &self.0;
         loop {
             ready!(wire.socket.poll_read_ready(cx))?;
+            let room = buf.remaining();
             match wire.socket.try_read_buf(buf) {
                 Ok(bytes) => {
                     wire.note_read(bytes);
+                    if 0 < bytes && bytes < room {
+                        wire.note_drained();
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
