@@ -176,8 +176,9 @@ impl Client {
     ) -> Result<Connection, Failure> {
         *stamps = ConnectStamps::default();
         let begun = Stage::Connecting(Instant::now());
-        let opened =
-            wait.until(begun, self.route.dialer.open(stamps)).await.and_then(|opened| opened);
+        // In memory of its own, and only while it lasts: every stream's task would hold room for it.
+        let opening = Box::pin(self.route.dialer.open(stamps));
+        let opened = wait.until(begun, opening).await.and_then(|opened| opened);
         opened.map_err(|failure| match failure.class {
             // TCP stood: what took too long was the handshake.
             FailureClass::Connect if stamps.connected.is_some() => {
