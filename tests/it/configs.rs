@@ -13,7 +13,7 @@ fn root() -> &'static Path {
 /// Every target's config in `configs/` and the folders below it that hold targets.
 fn targets() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["configs", "configs/cpu", "configs/cuda"] {
+    for folder in ["configs", "configs/cpu", "configs/crossover", "configs/cuda"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let is_config = path.extension().is_some_and(|extension| extension == "toml");

@@ -4,7 +4,7 @@
 //! with its least over its most, `a{3,1}`, and whatever can be empty in more than one way, `(a?)*`:
 //! the matcher tries each way anew, and twenty in a row make a million.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Why a grammar can't be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,12 +29,12 @@ pub(super) fn check(gbnf: &str) -> Result<(), Trouble> {
         at += 2;
         rules.insert(*name, alternatives(&tokens, &mut at)?);
     }
-    let mut empty = HashMap::new();
+    let mut empty = HashSet::new();
     loop {
         let n_known = empty.len();
         for (name, rule) in &rules {
             if rule.iter().any(|items| all_empty(items, &empty)) {
-                empty.insert(*name, ());
+                empty.insert(*name);
             }
         }
         if empty.len() == n_known {
@@ -45,7 +45,7 @@ pub(super) fn check(gbnf: &str) -> Result<(), Trouble> {
 }
 
 type Choice<'a> = Vec<Vec<Item<'a>>>;
-type EmptyRules<'a> = HashMap<&'a str, ()>;
+type EmptyRules<'a> = HashSet<&'a str>;
 
 /// One item of a sequence.
 struct Item<'a> {
@@ -76,7 +76,7 @@ fn all_empty(items: &[Item<'_>], empty: &EmptyRules<'_>) -> bool {
 fn is_empty(what: &What<'_>, empty: &EmptyRules<'_>) -> bool {
     match what {
         What::Text { is_empty } => *is_empty,
-        What::Rule(name) => empty.contains_key(name),
+        What::Rule(name) => empty.contains(name),
         What::Group(choice) => choice.iter().any(|items| all_empty(items, empty)),
     }
 }
