@@ -299,6 +299,11 @@ fn crossover_measures_two_configs_and_finds_where_the_far_one_begins_to_win() {
     let (tokens, truth) = (found["tokens"].as_f64().unwrap(), 0.2 / (1e-4 - 1e-5));
     assert!((tokens / truth - 1.0).abs() < 0.1, "{tokens} against {truth}");
     assert!(std::fs::read_to_string(dir.path().join("plot.svg")).unwrap().starts_with("<svg"));
+    let far_away = engines.replace(&format!("{bench:?}"), "\"no-such-program\"");
+    std::fs::write(dir.path().join("engines.toml"), far_away).unwrap();
+    let output = spark_bench(&[&args[..], &more].concat(), dir.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("there is no program \"no-such-program\" here"), "{said}");
     let two_kinds = ["crossover", "--a", "near.toml", "--b", "results"];
     assert_eq!(spark_bench(&two_kinds, dir.path()).status.code(), Some(2));
 }

@@ -114,10 +114,12 @@ fn fitted(runs: &[StoredRun], min_tokens: u64) -> anyhow::Result<Fitted> {
     }
     let points = points(&runs.iter().collect::<Vec<_>>(), min_tokens);
     let usable = points.len();
+    let why = runs.iter().find_map(|run| run.file.failed.as_ref().or(run.file.skipped.as_ref()));
+    let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
     let too_few = || {
         BadInput(format!(
             "{name}: a line takes at least three c = 1 requests with prompts of more than one \
-             length ({usable} usable)"
+             length ({usable} usable){why}"
         ))
     };
     Ok(Fitted::of(&name, points).ok_or_else(too_few)?)
