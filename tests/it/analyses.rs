@@ -278,7 +278,7 @@ fn crossover_measures_two_configs_and_finds_where_the_far_one_begins_to_win() {
     };
     // 20 ms + n/10,000 s against 220 ms (an artificial round trip) + n/100,000 s.
     let engines = engine("near", "20", "10000") + &engine("far", "220", "100000");
-    std::fs::write(dir.path().join("engines.toml"), engines).unwrap();
+    std::fs::write(dir.path().join("engines.toml"), &engines).unwrap();
     for name in ["near", "far"] {
         let config = format!(
             "[target]\nname = \"{name}\"\nchange = \"\"\nprecision = \"none\"\nmodel = \"m\"\n\
