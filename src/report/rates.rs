@@ -43,12 +43,14 @@ pub fn targets(runs: &[&StoredRun]) -> Vec<TargetRates> {
     by_target.into_iter().filter_map(|(name, runs)| of_target(name, &runs)).collect()
 }
 
-/// The c = 1 prefills of a target: prompt tokens against TTFT less the network, of fresh prompts.
+/// The c = 1 prefills of a target: prompt tokens against TTFT less connecting and network, of fresh
+/// prompts. Some servers close after each stream, so that every request connects anew.
 pub fn prefill_points(runs: &[&StoredRun]) -> Vec<Point> {
     let alone = runs.iter().filter_map(|run| at(run, 1));
     let requests = alone.flat_map(|level| &level.requests).filter(|request| counts(request));
     let point = |request: &RequestRecord| {
-        let ttft_s = request.ttft? - request.rtt_s.unwrap_or(0.0);
+        let connect_s = request.connect_s.unwrap_or(0.0) + request.tls_s.unwrap_or(0.0);
+        let ttft_s = request.ttft? - connect_s - request.rtt_s.unwrap_or(0.0);
         Some(Point { tokens: request.n_prompt? as f64, ttft_s })
     };
     requests.filter_map(point).collect()
@@ -56,7 +58,7 @@ pub fn prefill_points(runs: &[&StoredRun]) -> Vec<Point> {
 
 fn counts(request: &RequestRecord) -> bool {
     let fresh = request.n_cached.unwrap_or(0) == 0;
-    request.ok && request.phase != "warmup" && fresh && request.connect_s.is_none()
+    request.ok && request.phase != "warmup" && fresh
 }
 
 fn at<'a>(run: &&'a StoredRun, concurrency: u32) -> Option<&'a Level> {
@@ -177,4 +179,31 @@ fn sharing(
 /// The middle value; `None` of nothing.
 pub fn median(values: Vec<f64>) -> Option<f64> {
     crate::measure::sample::Sample::new(values).percentile(50.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::results::store;
+
+    /// llama-server closes after each stream.
+    #[test]
+    fn a_server_that_is_connected_to_anew_each_time_has_its_prefills_counted() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        let path = folder.join("20261130T214431Z-llama-server-1-short.json");
+        let mut run = StoredRun { file: store::read(&path).unwrap(), path };
+        let requests = |run: &StoredRun| run.file.levels[0].requests.len();
+        assert!(run.file.levels[0].requests.iter().all(|request| request.connect_s.is_some()));
+        let anew = prefill_points(&[&run]);
+        assert_eq!(anew.len() + 3, requests(&run), "all but the warm-up");
+        for request in &mut run.file.levels[0].requests {
+            request.ttft = request.ttft.map(|ttft| ttft - request.connect_s.unwrap());
+            request.connect_s = None;
+        }
+        for (anew, kept) in anew.iter().zip(prefill_points(&[&run])) {
+            assert!((anew.ttft_s - kept.ttft_s).abs() < 1e-9);
+        }
+    }
 }
