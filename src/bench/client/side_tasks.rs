@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 
 use hyper::rt::Executor;
 
@@ -25,12 +26,19 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for SideTasks {
 }
 
 impl SideTasks {
-    /// `main`, with every task that was or will be taken in beside it; ends when `main` does.
+    /// `main`, with every task that was or will be taken in beside it; ends when all have ended.
+    /// `main` alone ends early: at a server's farewell (GOAWAY), while the answers that are under way
+    /// still come.
     pub(super) async fn beside<T>(self, main: impl Future<Output = T>) -> T {
         let mut main = pin!(main);
+        let mut ended = None;
         let mut running: Vec<Task> = Vec::new();
         std::future::poll_fn(move |cx| {
-            let ended = main.as_mut().poll(cx);
+            if ended.is_none()
+                && let Poll::Ready(value) = main.as_mut().poll(cx)
+            {
+                ended = Some(value);
+            }
             loop {
                 running.append(&mut self.new.borrow_mut());
                 running.retain_mut(|task| task.as_mut().poll(cx).is_pending());
@@ -38,7 +46,8 @@ impl SideTasks {
                     break;
                 }
             }
-            ended
+            let all_ended = running.is_empty();
+            ended.take_if(|_| all_ended).map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
@@ -58,5 +67,18 @@ mod tests {
             inner.execute(async move { say.send(7).unwrap() });
         });
         assert_eq!(tasks.beside(said).await, Ok(7));
+    }
+
+    /// After a farewell hyper takes no more requests, and reads the answers that are under way.
+    #[tokio::test]
+    async fn tasks_that_outlive_the_main_one_are_run_to_their_end() {
+        let tasks = SideTasks::default();
+        let (say, mut said) = tokio::sync::oneshot::channel();
+        tasks.execute(async move {
+            tokio::task::yield_now().await;
+            say.send(7).unwrap();
+        });
+        tasks.beside(std::future::ready(())).await;
+        assert_eq!(said.try_recv(), Ok(7));
     }
 }

@@ -112,8 +112,8 @@ async fn serve<S>(stream: S, script: Arc<Script>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (cut, farewell) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let ends = Ends { cut: Arc::clone(&cut), farewell: Arc::clone(&farewell) };
+    let ends = Ends::default();
+    let Ends { cut, farewell, bidden } = ends.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (script, ends) = (Arc::clone(&script), ends.clone());
         async move { Ok::<_, Infallible>(respond(&script, ends, &request)) }
@@ -124,15 +124,20 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = cut.notified() => return,
-        () = farewell.notified() => connection.as_mut().graceful_shutdown(),
+        () = farewell.notified() => {
+            connection.as_mut().graceful_shutdown();
+            bidden.notify_one();
+        }
     }
     let _ = connection.await;
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Ends {
     cut: Arc<Notify>,
     farewell: Arc<Notify>,
+    /// The farewell stands in front of all that is sent from now on.
+    bidden: Arc<Notify>,
 }
 
 fn respond(script: &Script, ends: Ends, request: &Request<Incoming>) -> Response<Pieces> {
@@ -175,17 +180,24 @@ struct Pieces {
     then: Then,
     ends: Ends,
     /// Between the last piece and what follows it, so that both do not arrive in one read.
-    pause: Pin<Box<tokio::time::Sleep>>,
+    pause: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Pieces {
     fn new(pieces: Vec<String>, then: Then, ends: Ends) -> Self {
         let left = pieces.into_iter().rev().collect();
-        let pause = match then {
-            Then::Reset | Then::Cut => Duration::from_millis(30),
-            Then::End | Then::Farewell | Then::Stall => Duration::ZERO,
+        let Ends { farewell, bidden, .. } = ends.clone();
+        let apart = || tokio::time::sleep(Duration::from_millis(30));
+        let pause: Pin<Box<dyn Future<Output = ()> + Send>> = match then {
+            Then::Reset | Then::Cut => Box::pin(apart()),
+            Then::Farewell => Box::pin(async move {
+                farewell.notify_one();
+                bidden.notified().await;
+                apart().await;
+            }),
+            Then::End | Then::Stall => Box::pin(std::future::ready(())),
         };
-        Self { left, then, ends, pause: Box::pin(tokio::time::sleep(pause)) }
+        Self { left, then, ends, pause }
     }
 }
 
@@ -200,15 +212,11 @@ impl Body for Pieces {
         if let Some(piece) = self.left.pop() {
             return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
         }
-        if matches!(self.then, Then::Reset | Then::Cut) {
+        if matches!(self.then, Then::Reset | Then::Cut | Then::Farewell) {
             std::task::ready!(self.pause.as_mut().poll(cx));
         }
         match self.then {
-            Then::End => Poll::Ready(None),
-            Then::Farewell => {
-                self.ends.farewell.notify_one();
-                Poll::Ready(None)
-            }
+            Then::End | Then::Farewell => Poll::Ready(None),
             Then::Reset => Poll::Ready(Some(Err(std::io::Error::other("as the script says")))),
             Then::Cut => {
                 self.ends.cut.notify_one();
