@@ -183,27 +183,44 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::results::store;
+    use crate::results::record::{Meta, ResultsFile, Summary, Verdict};
 
-    /// llama-server closes after each stream.
+    fn request(n_prompt: u64, ttft: f64, connect_s: Option<f64>) -> RequestRecord {
+        RequestRecord {
+            ok: true,
+            phase: "steady".into(),
+            ttft: Some(ttft),
+            n_prompt: Some(n_prompt),
+            connect_s,
+            tls_s: connect_s,
+            rtt_s: Some(0.01),
+            ..RequestRecord::default()
+        }
+    }
+
+    /// Some servers close after each stream.
     #[test]
     fn a_server_that_is_connected_to_anew_each_time_has_its_prefills_counted() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-        let path = folder.join("20261130T214431Z-llama-server-1-short.json");
-        let mut run = StoredRun { file: store::read(&path).unwrap(), path };
-        let requests = |run: &StoredRun| run.file.levels[0].requests.len();
-        assert!(run.file.levels[0].requests.iter().all(|request| request.connect_s.is_some()));
-        let anew = prefill_points(&[&run]);
-        assert_eq!(anew.len() + 3, requests(&run), "all but the warm-up");
-        for request in &mut run.file.levels[0].requests {
-            request.ttft = request.ttft.map(|ttft| ttft - request.connect_s.unwrap());
-            request.connect_s = None;
-        }
-        for (anew, kept) in anew.iter().zip(prefill_points(&[&run])) {
-            assert!((anew.ttft_s - kept.ttft_s).abs() < 1e-9);
+        let warmup = RequestRecord { phase: "warmup".into(), ..request(9, 9.0, None) };
+        let level = Level {
+            summary: Summary { concurrency: 1, ..Summary::default() },
+            hardware: None,
+            server_metrics: None,
+            flags: Vec::new(),
+            verdict: Verdict::Valid,
+            requests: vec![warmup, request(100, 0.51, None), request(200, 1.07, Some(0.03))],
+        };
+        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) };
+        let run = StoredRun { path: "made-up.json".into(), file };
+        let points: Vec<(f64, f64)> =
+            prefill_points(&[&run]).iter().map(|point| (point.tokens, point.ttft_s)).collect();
+        assert_eq!(points.len(), 2, "{points:?}");
+        for ((tokens, ttft_s), expected) in points.into_iter().zip([(100.0, 0.5), (200.0, 1.0)]) {
+            assert!(
+                tokens == expected.0 && (ttft_s - expected.1).abs() < 1e-9,
+                "{tokens} {ttft_s}"
+            );
         }
     }
 }
