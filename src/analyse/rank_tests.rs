@@ -56,7 +56,8 @@ impl Unpaired {
     }
 
     /// Mann–Whitney's U of b (pairs in which b is larger, ties as a half), and its two-sided p by
-    /// the normal approximation with corrections for ties and continuity.
+    /// the normal approximation with corrections for ties and continuity; its variance is that of
+    /// the effective sizes, as the interval's is.
     pub fn mann_whitney(&self) -> Option<(f64, f64)> {
         if self.pairs() == 0 {
             return None;
@@ -72,7 +73,8 @@ impl Unpaired {
             .map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64)
             .sum();
         let total = m + n;
-        let variance = m * n / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
+        let tied = ties / (total.powi(3) - total);
+        let variance = self.deviation().powi(2) * (1.0 - tied);
         Some((u, two_sided(((u - m * n / 2.0).abs() - 0.5).max(0.0), variance)))
     }
 
@@ -146,8 +148,9 @@ impl Paired {
         Some(Shift { value, interval })
     }
 
-    /// Wilcoxon's signed-rank p, two-sided: exact up to 100 pairs, else by the normal
-    /// approximation. Pairs without a difference are left out. `None` if none is left.
+    /// Wilcoxon's signed-rank p, two-sided: exact for up to 100 independent pairs, else by the
+    /// normal approximation, its variance τ times as large for pairs of which τ are worth one.
+    /// Pairs without a difference are left out. `None` if none is left.
     pub fn wilcoxon_p(&self) -> Option<f64> {
         let mut by_size: Vec<f64> =
             self.sorted.iter().copied().filter(|difference| *difference != 0.0).collect();
@@ -165,12 +168,12 @@ impl Paired {
         let signed = ranks.iter().zip(&by_size);
         let positive: usize = signed.filter(|(_, d)| **d > 0.0).map(|(rank, _)| rank).sum();
         let smaller = positive.min(total - positive);
-        if ranks.len() <= EXACT_PAIRS {
+        if ranks.len() <= EXACT_PAIRS && self.time <= 1.0 {
             return Some((2.0 * share_at_most(&ranks, total, smaller)).min(1.0));
         }
         let squares: f64 = ranks.iter().map(|rank| (*rank as f64 / 2.0).powi(2)).sum();
         let distance = (total as f64 / 2.0 - smaller as f64) / 2.0;
-        Some(two_sided((distance - 0.5).max(0.0), squares / 4.0))
+        Some(two_sided((distance - 0.5).max(0.0), self.time * squares / 4.0))
     }
 
     /// The `rank`-th smallest Walsh average (1-based).
@@ -323,5 +326,24 @@ mod tests {
             high - low
         };
         assert!(width(4.0) > 1.8 * width(1.0));
+    }
+
+    /// An interval that holds 0 beside a p of a millionth would be two answers to one question.
+    #[test]
+    fn p_and_interval_count_the_same_number_of_observations() {
+        let differences: Vec<f64> = (0..80).map(|i| f64::from(i * 37 % 80) - 25.0).collect();
+        let independent = Paired::new(differences.clone());
+        assert!(independent.wilcoxon_p().unwrap() < 1e-4);
+        let correlated = Paired::with_correlation_time(differences, 8.0);
+        let [low, high] = correlated.shift(Z_95).unwrap().interval.unwrap();
+        assert!(low < 0.0 && 0.0 < high && correlated.wilcoxon_p().unwrap() > 0.05);
+
+        let run = |offset: i32| -> Vec<f64> {
+            (0..80).map(|i| f64::from(i * 37 % 80 + offset)).collect()
+        };
+        assert!(Unpaired::new(run(0), run(14)).mann_whitney().unwrap().1 < 0.001);
+        let correlated = Unpaired::with_effective_sizes(run(0), run(14), 5.0, 5.0);
+        let [low, high] = correlated.shift(Z_95).unwrap().interval.unwrap();
+        assert!(low < 0.0 && 0.0 < high && correlated.mann_whitney().unwrap().1 > 0.05);
     }
 }

@@ -10,6 +10,7 @@ use crate::analyse::headline::{self, TargetFigures};
 use crate::analyse::littles_law::LevelPoint;
 use crate::analyse::roofline::{PrefillModel, StepBytes};
 use crate::measure::batch_means::MeanInterval;
+use crate::measure::level::EffectiveRule;
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
 use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
@@ -116,6 +117,11 @@ pub fn series(level: &Level, metric: Metric) -> Series {
     Series {
         values: measured_ok(level).iter().filter_map(usable).collect(),
         n_eff: level.summary.metric(metric.name()).and_then(|stats| stats.n_eff),
+        correlation_time_min: EffectiveRule::new(
+            level.summary.concurrency,
+            level.summary.serialness,
+        )
+        .time_min(metric),
     }
 }
 

@@ -83,8 +83,46 @@ fn compare_says_whether_anything_changed() {
         dir.path(),
     );
     assert_eq!(allowed.status.code(), Some(0));
+    let all = answered(&["compare", "before.json", "slower.json", "--json"], dir.path());
+    for row in all["rows"].as_array().unwrap() {
+        let decided = match row["interval_99"].as_array() {
+            None => "no verdict",
+            Some(ends) if ends[0].as_f64() < Some(1.0) && ends[1].as_f64() > Some(1.0) => {
+                "no significant change"
+            }
+            Some(_) => "better or worse",
+        };
+        let said = row["verdict"].as_str().unwrap();
+        assert!(decided.contains(said), "{row}");
+    }
     let missing = spark_bench(&["compare", "before.json", "nothing.json"], dir.path());
     assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn compare_calls_no_change_of_work_a_change_of_speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let desk = Scenario::desk();
+    write(dir.path(), "long.json", &desk);
+    write(
+        dir.path(),
+        "short.json",
+        &Scenario { max_tokens: desk.max_tokens / 2, seed: 11, ..desk },
+    );
+    let compare = ["compare", "long.json", "short.json"];
+    let text = String::from_utf8(spark_bench(&compare, dir.path()).stdout).unwrap();
+    let first = text.lines().find(|line| line.starts_with("differs")).unwrap();
+    assert!(first.contains("max_tokens") && first.contains("no verdict"), "{text}");
+    let all = answered(&[&compare[..], &["--json"]].concat(), dir.path());
+    for row in all["rows"].as_array().unwrap() {
+        let depends = row["figure"] != "ttft" || row["concurrency"] != 1;
+        assert_eq!(row["verdict"] == "no verdict", depends, "{row}");
+        assert_eq!(row["why_no_verdict"] == "other max_tokens", depends, "{row}");
+    }
+    // Half as long an answer is half as long under way: a pass would be a lie, and so would a fail.
+    let gate = spark_bench(&[&compare[..], &["--fail-if-slower", "5%"]].concat(), dir.path());
+    assert_eq!(gate.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&gate.stdout).contains("Cannot be decided"));
 }
 
 #[test]

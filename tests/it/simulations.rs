@@ -214,7 +214,7 @@ fn drifting_machine_interleaved_pairs() {
                 let own = noise.lognormal(0.01);
                 (u32::try_from(index).unwrap(), factor * prompts[index] * drift.exp() * own)
             };
-            Series { values: drift.iter().enumerate().map(value).collect(), n_eff: None }
+            Series { values: drift.iter().enumerate().map(value).collect(), ..Series::default() }
         };
         let (a, b) = (series(1.0), series(truth));
         let [low, high] = compare(&a, &b).unwrap().interval_95.unwrap();

@@ -34,10 +34,14 @@ impl Rule {
         if n == 0 {
             return None;
         }
-        let mut time = autocorrelation_time(in_send_order).unwrap_or(1.0).max(1.0);
-        if metric.contains_the_queue() && self.serialness.is_some_and(|share| share > SERIAL) {
-            time = time.max(f64::from(self.concurrency));
-        }
-        Some(n as f64 / time)
+        let time = autocorrelation_time(in_send_order).unwrap_or(1.0);
+        Some(n as f64 / time.max(self.time_min(metric)))
+    }
+
+    /// Values that are worth one whatever the series shows: c for the latencies of a serial
+    /// server, else 1.
+    pub(crate) fn time_min(self, metric: Metric) -> f64 {
+        let serial = self.serialness.is_some_and(|share| share > SERIAL);
+        if metric.contains_the_queue() && serial { f64::from(self.concurrency) } else { 1.0 }
     }
 }

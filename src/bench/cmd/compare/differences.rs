@@ -1,0 +1,282 @@
+//! What is not the same in two runs, and which figures it makes incomparable: another workload is
+//! no change of speed.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::rows::Figure;
+use crate::report::evidence;
+use crate::results::record::{Level, Meta};
+
+/// Something that differs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Difference {
+    /// What it is.
+    pub what: &'static str,
+    /// The level in which it does; `None` for all.
+    pub concurrency: Option<u32>,
+    a: Value,
+    b: Value,
+    bearing: Bearing,
+}
+
+/// Which figures depend on a difference, so that they tell nothing of the servers' speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bearing {
+    /// None: it may be the change that is asked about.
+    None,
+    /// What contains whole answers: end-to-end latency, throughput, and the wait for others.
+    Durations,
+    /// These, and the speed within an answer: longer answers have longer contexts.
+    Answers,
+    /// All.
+    All,
+}
+
+impl Difference {
+    /// Whether a figure of a level depends on it.
+    pub(super) fn spoils(&self, figure: Figure, concurrency: u32) -> bool {
+        let contains_answers = match figure {
+            Figure::E2e | Figure::SteadyTps | Figure::ThroughputTps => true,
+            // Above c = 1 the first token waits for others' answers.
+            Figure::Ttft => concurrency > 1,
+            Figure::DecodeTps => false,
+        };
+        let here = self.concurrency.is_none_or(|level| level == concurrency);
+        here && match self.bearing {
+            Bearing::None => false,
+            Bearing::Durations => contains_answers,
+            Bearing::Answers => contains_answers || figure == Figure::DecodeTps,
+            Bearing::All => true,
+        }
+    }
+
+    /// "max_tokens: 256 → 32 (…)".
+    pub(super) fn sentence(&self) -> String {
+        let level = self.concurrency.map(|c| format!("c={c} ")).unwrap_or_default();
+        let consequence = match self.bearing {
+            Bearing::None => "",
+            Bearing::Durations => " (no verdict on e2e, throughput and waits: they depend on it)",
+            Bearing::Answers => {
+                " (no verdict but on ttft at c=1: the other figures depend on the answers)"
+            }
+            Bearing::All => " (no verdict: every figure depends on it)",
+        };
+        format!("{level}{}: {} → {}{consequence}", self.what, shown(&self.a), shown(&self.b))
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "what": self.what,
+            "concurrency": self.concurrency,
+            "a": self.a,
+            "b": self.b,
+            "sentence": self.sentence(),
+        })
+    }
+}
+
+fn shown(value: &Value) -> String {
+    if value.is_null() { "not said".into() } else { value.to_string() }
+}
+
+/// Of the runs: first what changes the work, then what may be the change that is asked about.
+pub(super) fn of_runs(a: &Meta, b: &Meta) -> Vec<Difference> {
+    let [prompts_a, prompts_b] = prompts(a, b);
+    let [weights_a, weights_b] = [a, b].map(weights);
+    // What a file does not say need not be another thing.
+    let if_said = |said: bool, bearing| if said { bearing } else { Bearing::None };
+    let both_weights = if_said(weights_a.is_some() && weights_b.is_some(), Bearing::All);
+    let both_temperatures =
+        if_said(a.temperature.is_some() && b.temperature.is_some(), Bearing::Answers);
+    let work = [
+        ("base_model", json!(weights_a), json!(weights_b), both_weights),
+        ("prompts", prompts_a, prompts_b, Bearing::All),
+        ("max_tokens", json!(a.max_tokens), json!(b.max_tokens), Bearing::Answers),
+        ("ignore_eos", json!(a.ignore_eos), json!(b.ignore_eos), Bearing::Answers),
+        ("temperature", json!(a.temperature), json!(b.temperature), both_temperatures),
+    ];
+    let [settings_a, settings_b] = [a, b].map(settings);
+    let settings = settings_a.into_iter().zip(settings_b);
+    let rest = settings.map(|((what, a), (_, b))| (what, a, b, Bearing::None));
+    let differing = work.into_iter().chain(rest).filter(|(_, a, b, _)| a != b);
+    let difference = |(what, a, b, bearing)| Difference { what, concurrency: None, a, b, bearing };
+    differing.map(difference).collect()
+}
+
+/// What the weights are, where a config says it: else a model has another id with each provider.
+fn weights(meta: &Meta) -> Option<&str> {
+    meta.base_model.as_deref().filter(|base| *base != meta.model)
+}
+
+/// The prompts by their bytes, where both files know them; else by the file's name.
+fn prompts(a: &Meta, b: &Meta) -> [Value; 2] {
+    let name = |meta: &Meta| {
+        Path::new(&meta.prompts).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    match (&a.prompts_sha256, &b.prompts_sha256) {
+        (Some(of_a), Some(of_b)) if of_a == of_b => [Value::Null, Value::Null],
+        (Some(of_a), Some(of_b)) => [(a, of_a), (b, of_b)]
+            .map(|(meta, sha256)| json!(format!("{}, SHA-256 {sha256:.12}…", name(meta)))),
+        _ => [json!(name(a)), json!(name(b))],
+    }
+}
+
+/// What was set, and where: each may be the change that is asked about.
+fn settings(meta: &Meta) -> Vec<(&'static str, Value)> {
+    let (host, server) = (meta.host.as_ref(), meta.server.as_ref());
+    let power_limits: Vec<Option<f64>> =
+        host.iter().flat_map(|host| &host.gpus).map(|gpu| gpu.power_limit_w).collect();
+    vec![
+        ("model", json!(meta.model)),
+        ("precision", json!(meta.precision)),
+        ("change", json!(meta.change)),
+        ("client", json!(meta.client)),
+        ("protocol", json!(meta.protocol)),
+        ("prompt_reuse", json!(meta.prompt_reuse)),
+        ("extra_body", json!(meta.extra_body)),
+        ("harness", json!(meta.harness_version)),
+        ("server version", json!(server.map(|server| &server.version))),
+        ("server command", json!(server.map(|server| command(&server.command, &meta.base_url)))),
+        ("host", json!(host.map(|host| &host.hostname_hash))),
+        // What the same machine may have had set otherwise.
+        ("GPU driver", json!(host.map(|host| &host.driver))),
+        ("GPU power limits, W", json!(power_limits)),
+        ("CPU governor", json!(host.map(|host| &host.governor))),
+        ("power supply", json!(host.map(|host| &host.power_supply))),
+    ]
+}
+
+/// The command on one line; its port, which is another one each time, is no difference.
+fn command(words: &[String], base_url: &str) -> String {
+    let port = base_url.rsplit(':').next().and_then(|rest| rest.split('/').next());
+    let port = port.filter(|port| port.parse::<u16>().is_ok());
+    let word = |word: &String| if Some(word.as_str()) == port { "{port}" } else { word }.to_owned();
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Mean lengths of answers that differ by less are the same work.
+const SAME_LENGTH: f64 = 0.01;
+
+/// Whether both runs asked for answers of the same length. If not, it needs no saying that they
+/// have another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    TheSame,
+    Otherwise,
+}
+
+impl Asked {
+    pub(super) fn of(a: &Meta, b: &Meta) -> Self {
+        let same = a.max_tokens == b.max_tokens && a.ignore_eos == b.ignore_eos;
+        if same { Self::TheSame } else { Self::Otherwise }
+    }
+}
+
+/// Of one level.
+pub(super) fn of_levels(a: &Level, b: &Level, asked: Asked) -> Vec<Difference> {
+    let concurrency = a.summary.concurrency;
+    let mut found = Vec::new();
+    let mut note = |what, a, b, bearing| {
+        found.push(Difference { what, concurrency: Some(concurrency), a, b, bearing });
+    };
+    let [mode_a, mode_b] = [a, b].map(|level| level.summary.start_mode.as_str());
+    let said = !mode_a.is_empty() && !mode_b.is_empty();
+    let open = [mode_a, mode_b].iter().any(|mode| mode.starts_with("open"));
+    // One worker starts as it starts, whatever the mode is called.
+    if said && mode_a != mode_b && (open || concurrency > 1) {
+        note("start_mode", json!(mode_a), json!(mode_b), Bearing::All);
+    }
+    if let (Some(a), Some(b)) = (mean_answer(a), mean_answer(b))
+        && asked == Asked::TheSame
+        && (a / b - 1.0).abs() > SAME_LENGTH
+    {
+        let rounded = |tokens: f64| json!((tokens * 10.0).round() / 10.0);
+        note("answer length", rounded(a), rounded(b), Bearing::Durations);
+    }
+    found
+}
+
+fn mean_answer(level: &Level) -> Option<f64> {
+    let lengths: Vec<f64> = evidence::measured_ok(level)
+        .iter()
+        .filter_map(|request| Some(request.n_out? as f64))
+        .filter(|tokens| *tokens > 0.0)
+        .collect();
+    (!lengths.is_empty()).then(|| lengths.iter().sum::<f64>() / lengths.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentences(a: &Meta, b: &Meta) -> Vec<String> {
+        of_runs(a, b).iter().map(Difference::sentence).collect()
+    }
+
+    #[test]
+    fn another_driver_or_power_limit_is_named() {
+        use crate::results::record::{Host, HostGpu};
+        let meta = |driver: &str, limit| Meta {
+            host: Some(Host {
+                driver: Some(driver.to_owned()),
+                gpus: vec![HostGpu { power_limit_w: Some(limit), ..HostGpu::default() }],
+                ..Host::default()
+            }),
+            ..Meta::default()
+        };
+        let found = sentences(&meta("580.95", 300.0), &meta("590.10", 250.0));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("580.95") && found[1].contains("250.0"), "{found:?}");
+        assert_eq!(sentences(&meta("1", 1.0), &meta("1", 1.0)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn another_workload_comes_first_and_spoils_what_depends_on_it() {
+        let before = Meta { max_tokens: 256, change: "a".into(), ..Meta::default() };
+        let after = Meta { max_tokens: 32, change: "b".into(), ..Meta::default() };
+        let found = of_runs(&before, &after);
+        assert_eq!(found.iter().map(|one| one.what).collect::<Vec<_>>(), ["max_tokens", "change"]);
+        let spoilt = |figure, concurrency| found.iter().any(|one| one.spoils(figure, concurrency));
+        assert!(!spoilt(Figure::Ttft, 1), "the first token knows nothing of the last");
+        assert!(spoilt(Figure::Ttft, 4), "but waits for others' answers");
+        for figure in [Figure::E2e, Figure::DecodeTps, Figure::SteadyTps] {
+            assert!(spoilt(figure, 1), "{figure:?}");
+        }
+        assert!(!found[1].spoils(Figure::E2e, 1), "the change is what is asked about");
+    }
+
+    #[test]
+    fn another_port_is_no_other_command() {
+        let of = |port: &str| {
+            let words = ["serve", "--port", port, "--ctx", "4096"].map(str::to_owned);
+            command(&words, &format!("http://127.0.0.1:{port}/v1"))
+        };
+        assert_eq!(of("34011"), of("40000"));
+        assert_eq!(of("34011"), "serve --port {port} --ctx 4096");
+        assert_eq!(command(&["a".into()], "https://api.example/v1"), "a");
+    }
+
+    #[test]
+    fn prompts_are_their_bytes_and_what_is_not_said_spoils_nothing() {
+        let meta = |prompts: &str, sha256: Option<&str>| Meta {
+            prompts: prompts.into(),
+            prompts_sha256: sha256.map(str::to_owned),
+            ..Meta::default()
+        };
+        let spoilt = |a: &Meta, b: &Meta| of_runs(a, b).iter().any(|d| d.spoils(Figure::Ttft, 1));
+        let known = meta("prompts/short.jsonl", Some("d1fd"));
+        assert!(!spoilt(&known, &meta("elsewhere/renamed.jsonl", Some("d1fd"))));
+        assert!(spoilt(&known, &meta("prompts/short.jsonl", Some("ffff"))));
+        assert!(!spoilt(&known, &meta("/home/me/short.jsonl", None)));
+        assert!(spoilt(&known, &meta("prompts/long.jsonl", None)));
+        let weights = |base: Option<&str>| Meta {
+            model: "id".into(),
+            base_model: base.map(str::to_owned),
+            ..Meta::default()
+        };
+        assert!(spoilt(&weights(Some("Llama 8B")), &weights(Some("SmolLM2"))));
+        assert!(!spoilt(&weights(Some("Llama 8B")), &weights(Some("id"))), "only the default");
+    }
+}
