@@ -15,55 +15,59 @@ pub struct TargetFigures {
     pub money_per_mtok: Option<f64>,
 }
 
-/// One target against the reference, in words: how many times faster or slower each figure is.
+/// One target against the reference, in words: how many times faster or slower each figure is, and
+/// which ones cannot be told.
 pub fn sentence(target: &TargetFigures, reference: &TargetFigures) -> String {
+    let (t, r) = (target, reference);
     let parts = [
-        compared("first token", "sooner", "later", reference.ttft_p50_s, target.ttft_p50_s),
-        compared(
-            "tokens of one stream",
-            "faster",
-            "slower",
-            target.decode_tps_p50,
-            reference.decode_tps_p50,
-        ),
-        compared("throughput", "higher", "lower", target.throughput_tps, reference.throughput_tps),
-        compared(
-            "tokens per dollar",
-            "more",
-            "fewer",
-            reference.money_per_mtok,
-            target.money_per_mtok,
-        ),
+        ("first token", compared("sooner", "later", r.ttft_p50_s, t.ttft_p50_s)),
+        ("tokens of one stream", compared("faster", "slower", t.decode_tps_p50, r.decode_tps_p50)),
+        ("throughput", compared("higher", "lower", t.throughput_tps, r.throughput_tps)),
+        ("tokens per dollar", compared("more", "fewer", r.money_per_mtok, t.money_per_mtok)),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        format!("{} and {} have no figure in common.", target.name, reference.name)
-    } else {
-        format!("{} against {}: {}.", target.name, reference.name, parts.join(", "))
+    let known: Vec<String> = parts
+        .iter()
+        .filter_map(|(what, how)| Some(format!("{what} {}", how.as_deref()?)))
+        .collect();
+    let unknown: Vec<&str> =
+        parts.iter().filter(|(_, how)| how.is_none()).map(|(what, _)| *what).collect();
+    let names = format!("{} against {}", target.name, reference.name);
+    match (known.is_empty(), unknown.is_empty()) {
+        (true, _) => format!("{names}: no figure in common."),
+        (false, true) => format!("{names}: {}.", known.join(", ")),
+        (false, false) => {
+            format!("{names}: {}; not known: {}.", known.join(", "), unknown.join(", "))
+        }
     }
+}
+
+/// How many times more or fewer tokens one price buys than another, by the million; `None` without
+/// two prices.
+pub fn tokens_for_the_same_money(money_per_mtok: f64, than_per_mtok: f64) -> Option<String> {
+    compared("more", "fewer", Some(than_per_mtok), Some(money_per_mtok))
 }
 
 /// Within so much, figures are the same.
 const EQUAL: f64 = 0.02;
 
-fn compared(
-    what: &str,
-    better: &str,
-    worse: &str,
-    good: Option<f64>,
-    bad: Option<f64>,
-) -> Option<String> {
+fn compared(better: &str, worse: &str, good: Option<f64>, bad: Option<f64>) -> Option<String> {
     let ratio = good? / bad?;
     if !(ratio.is_finite() && ratio > 0.0) {
         return None;
     }
     Some(if (ratio - 1.0).abs() < EQUAL {
-        format!("{what} the same")
+        "the same".into()
     } else if ratio > 1.0 {
-        format!("{what} {ratio:.1}× {better}")
+        format!("{} {better}", times(ratio))
     } else {
-        format!("{what} {:.1}× {worse}", 1.0 / ratio)
+        format!("{} {worse}", times(1.0 / ratio))
     })
+}
+
+/// "1.03×", "2.4×", "120×": as many places as matter.
+fn times(ratio: f64) -> String {
+    let places = if ratio < 1.1 { 2 } else { usize::from(ratio < 100.0) };
+    format!("{ratio:.places$}×")
 }
 
 #[cfg(test)]
@@ -89,8 +93,14 @@ mod tests {
         assert_eq!(
             sentence(&spark, &api),
             "spark against api: first token 2.0× sooner, tokens of one stream 10.0× slower, \
-             throughput the same."
+             throughput the same; not known: tokens per dollar."
+        );
+        let priced = TargetFigures { money_per_mtok: Some(0.5), ..spark.clone() };
+        assert!(
+            sentence(&priced, &api).ends_with("throughput the same, tokens per dollar 2.5× fewer.")
         );
         assert!(sentence(&spark, &TargetFigures::default()).contains("no figure in common"));
+        assert_eq!(tokens_for_the_same_money(0.2, 0.5).unwrap(), "2.5× more");
+        assert_eq!(tokens_for_the_same_money(0.5, 0.48).unwrap(), "1.04× fewer");
     }
 }

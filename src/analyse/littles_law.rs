@@ -110,8 +110,9 @@ impl Check {
             Behaviour::Serial => format!(
                 "c={c}: one at a time. Requests took {wait:.1}× as long as alone (Little's law \
                  says {c}×), the first token came after {:.0} % of the wait that c − 1 requests \
-                 ahead explain, and throughput stayed at {times:.2}×.",
-                self.ttft_ratio * 100.0
+                 ahead explain, and throughput stayed at {times:.2}×.{}",
+                self.ttft_ratio * 100.0,
+                self.beyond_the_law()
             ),
             Behaviour::Batching => format!(
                 "c={c}: all at once. Requests took {wait:.2}× as long as alone, and throughput \
@@ -123,6 +124,24 @@ impl Check {
                  perfect: {c}×).",
                 self.serialness
             ),
+        }
+    }
+}
+
+/// What a serial server's end-to-end time may be off Little's law: measured ones stay within it.
+const TOLERANCE: f64 = 0.03;
+
+impl Check {
+    /// What a serial server's deviation from the law means; empty within the tolerance.
+    fn beyond_the_law(&self) -> &'static str {
+        if self.e2e_ratio > 1.0 + TOLERANCE {
+            " That is more than waiting explains: each request itself took longer than at c=1 (the \
+             server is slower with others in its queue, or the machine was slower by then)."
+        } else if self.e2e_ratio < 1.0 - TOLERANCE {
+            " That is less than one at a time takes: each request itself was faster than at c=1 (a \
+             cache, two at once in part, or a machine that was faster by then)."
+        } else {
+            ""
         }
     }
 }
@@ -184,6 +203,9 @@ mod tests {
         assert_close(checks[0].ttft_ratio, 1.0);
         assert_close(checks[1].throughput_ratio, 8.0);
         assert!(checks[0].sentence().contains("one at a time"));
+        assert!(checks[0].sentence().ends_with("stayed at 1.00×."));
+        let slower = check(&[single, point(4, 8.6, 6.6, 46.0)]);
+        assert!(slower[0].sentence().contains("more than waiting explains"), "{slower:?}");
         assert_eq!(check(&levels[1..]), []);
     }
 }

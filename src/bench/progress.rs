@@ -279,7 +279,12 @@ fn whole_eta(total: Total, ok_now: u64) -> Option<Duration> {
     (done > 0).then(|| Duration::from_secs_f64(left * elapsed / done as f64))
 }
 
-/// A time left, in words: "40 s", "12 min", "3.5 h".
+/// So many of something, in words: "1 level", "3 levels".
+pub fn counted(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// A time, in words: "40 s", "12 min", "3.5 h".
 pub fn round(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

@@ -6,14 +6,13 @@ use serde_json::Value;
 
 use crate::analyse::compare::Series;
 use crate::analyse::cost::{ApiPrice, Workload};
-use crate::analyse::headline::{self, TargetFigures};
 use crate::analyse::littles_law::LevelPoint;
 use crate::analyse::roofline::{PrefillModel, StepBytes};
 use crate::measure::batch_means::MeanInterval;
 use crate::measure::level::EffectiveRule;
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
-use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
+use crate::results::record::{Level, Meta, RequestRecord, ResultsFile, Verdict};
 
 /// What is known of a model and its machine: by the server's own account, else by the config.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -168,9 +167,10 @@ pub fn level_at(file: &ResultsFile, concurrency: u32) -> Option<&Level> {
     file.levels.iter().find(|level| level.summary.concurrency == concurrency)
 }
 
-/// The level with the largest throughput.
+/// The level with the largest throughput among those that are not invalid.
 pub fn busiest(file: &ResultsFile) -> Option<&Level> {
-    let rated = file.levels.iter().filter_map(|level| Some((level, throughput(level)?)));
+    let believed = file.levels.iter().filter(|level| level.verdict != Verdict::Invalid);
+    let rated = believed.filter_map(|level| Some((level, throughput(level)?)));
     let rated = rated.filter(|(_, tps)| *tps > 0.0);
     rated.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(level, _)| level)
 }
@@ -188,48 +188,26 @@ pub fn price_per_output_mtok(meta: &Meta, level: &Level) -> Option<f64> {
     price.blended_per_output_mtok(&work_of(level)).filter(|usd| *usd > 0.0)
 }
 
-/// The tokens of a level's ok requests.
+/// The tokens of a level's ok requests. Files of other harnesses have no sums: there the requests'
+/// own counts are added up.
 pub fn work_of(level: &Level) -> Workload {
     let summary = &level.summary;
+    if summary.output_tokens == 0 {
+        let requests = measured_ok(level);
+        let sum = |count: fn(&RequestRecord) -> Option<u64>| {
+            requests.iter().filter_map(|request| count(request)).sum::<u64>() as f64
+        };
+        return Workload {
+            prompt: sum(|request| request.n_prompt),
+            cached: sum(|request| request.n_cached),
+            output: sum(|request| request.n_out),
+        };
+    }
     Workload {
         prompt: summary.prompt_tokens as f64,
         cached: summary.cached_tokens as f64,
         output: summary.output_tokens as f64,
     }
-}
-
-/// What a headline needs of a run.
-pub fn target_figures(file: &ResultsFile) -> TargetFigures {
-    let single = level_at(file, 1);
-    let median = |name| single.and_then(|level| level.summary.metric(name)?.p50);
-    let best = file.levels.iter().filter_map(throughput).reduce(f64::max);
-    let price = busiest(file).and_then(|level| price_per_output_mtok(&file.meta, level));
-    TargetFigures {
-        name: file.meta.target.clone(),
-        ttft_p50_s: median("ttft"),
-        decode_tps_p50: median("decode_tps"),
-        throughput_tps: best,
-        money_per_mtok: price,
-    }
-}
-
-/// "How far behind am I": each run against the reference with the same prompts. The reference is
-/// the run whose change says so ("reference …"), else the first one. Empty with one run.
-pub fn headlines(files: &[&ResultsFile]) -> Vec<String> {
-    let measured: Vec<&ResultsFile> =
-        files.iter().copied().filter(|file| !file.levels.is_empty()).collect();
-    let is_reference = |file: &&&ResultsFile| file.meta.change.starts_with("reference");
-    let Some(reference) = measured.iter().find(is_reference).or(measured.first()) else {
-        return Vec::new();
-    };
-    let same_work = |file: &&&ResultsFile| {
-        file.meta.target != reference.meta.target
-            && file.meta.prompts_sha256 == reference.meta.prompts_sha256
-            && file.meta.max_tokens == reference.meta.max_tokens
-    };
-    let figures = target_figures(reference);
-    let others = measured.iter().filter(same_work);
-    others.map(|file| headline::sentence(&target_figures(file), &figures)).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod crossover;
 pub mod evidence;
 mod explorer;
 mod flags;
+pub mod headlines;
 mod html;
 mod ladder;
 mod levels;

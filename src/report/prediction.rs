@@ -74,6 +74,49 @@ pub fn ceilings(file: &ResultsFile, bandwidths: Bandwidths) -> Vec<Ceiling> {
     all.into_iter().filter_map(known).collect()
 }
 
+/// What the ceilings rest on, in words; `None` where there is neither a bandwidth nor a model.
+pub fn inputs(file: &ResultsFile, bandwidths: Bandwidths) -> Option<String> {
+    let known = ModelAndMachine::of(&file.meta);
+    let gb = |bytes: f64, from: &str| format!("{:.1} GB/s ({from})", bytes / 1e9);
+    let spec = match (bandwidths.spec, known.bandwidth_bytes_per_s) {
+        (Some(given), _) => Some(gb(given, "--bandwidth-gb-s")),
+        (None, Some(config)) => Some(gb(config, "the config's [hardware]")),
+        (None, None) => None,
+    };
+    let measured = bandwidths.measured.map(|bytes| gb(bytes, "--measured-gb-s"));
+    let bytes = |what: &str, bytes: Option<f64>| Some(format!("{what} {}", metric_bytes(bytes?)));
+    let tokens = evidence::level_at(file, 1).and_then(workload);
+    let tokens = tokens.map(|(prompt, output)| {
+        format!("{prompt} prompt tokens and {output} of an answer (means at c = 1)")
+    });
+    let model = known.weight_bytes.is_some() || known.bytes_read_per_token.is_some();
+    let all = [
+        spec,
+        measured,
+        bytes("a file of", known.weight_bytes),
+        bytes("weights read for each token", known.bytes_read_per_token),
+        bytes("KV cache for each token of context", known.kv_bytes_per_token),
+        tokens.filter(|_| model),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// "269.1 MB".
+fn metric_bytes(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1e9 => format!("{:.2} GB", b / 1e9),
+        b if b >= 1e6 => format!("{:.1} MB", b / 1e6),
+        b => format!("{:.1} kB", b / 1e3),
+    }
+}
+
+/// The 95 % interval of [`measured_tps`], where it has both ends.
+pub fn measured_interval(file: &ResultsFile) -> Option<[f64; 2]> {
+    let [low, high] = evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50_ci?;
+    Some([low?, high?])
+}
+
 /// Median decode speed of one stream.
 pub fn measured_tps(file: &ResultsFile) -> Option<f64> {
     evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50
@@ -96,7 +139,7 @@ pub fn prefill(file: &ResultsFile) -> Option<Prefill> {
         (Some(model), _) => (Box::new(move |n| model.flops(n)), "2·P_mm·n + 2·P_head + 2·L·d·n²"),
         (None, Some(params)) => (
             Box::new(move |n| simple_prefill_flops(params, n)),
-            "2 × parameters × n, about 10 % high",
+            "2 × parameters × n (about 10 % high)",
         ),
         (None, None) => return None,
     };

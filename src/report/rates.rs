@@ -82,7 +82,7 @@ fn of_target(name: &str, runs: &[&StoredRun]) -> Option<TargetRates> {
     let (queue_share, decode_slowdown) = sharing(single_run, single, &mut note);
     let rtt = median(single.requests.iter().filter_map(|request| request.rtt_s).collect());
     match rtt {
-        Some(rtt) => note(format!("{:.2} ms round trip", rtt * 1e3), "the kernel's".into(), false),
+        Some(rtt) => note(round_trip(rtt), "the kernel's".into(), false),
         None => note("no round trip".into(), "not measured: taken as 0".into(), true),
     }
     let tls = single_run.file.meta.base_url.starts_with("https");
@@ -95,6 +95,12 @@ fn of_target(name: &str, runs: &[&StoredRun]) -> Option<TargetRates> {
         handshake_rounds: if tls { 2.0 } else { 1.0 },
     };
     Some(TargetRates { name: name.to_owned(), rates, rtt_s: rtt.unwrap_or(0.0), sources })
+}
+
+/// "0.004 ms round trip", "42.1 ms round trip".
+fn round_trip(rtt_s: f64) -> String {
+    let ms = rtt_s * 1e3;
+    if ms < 0.1 { format!("{ms:.3} ms round trip") } else { format!("{ms:.1} ms round trip") }
 }
 
 /// Floor and rate of the prefill: a line through different prompt lengths, or, with one length, all
@@ -138,6 +144,11 @@ fn prefill(
     }
 }
 
+/// From here on a wait is longer than the requests ahead explain.
+const OVER: f64 = 1.005;
+/// Why there is such a thing.
+const OVER_TEXT: &str = " alone (over 100 %: in company each request itself took longer)";
+
 /// How much requests wait for each other, and how much they slow each other down.
 fn sharing(
     run: &&StoredRun,
@@ -157,9 +168,10 @@ fn sharing(
     match measured {
         Some((concurrency, queue_share, slowdown)) => {
             let source = format!("c=1 against c={concurrency}, {}", run.name());
+            let over = if queue_share > OVER { OVER_TEXT } else { "" };
             note(
                 format!(
-                    "waits {:.1} % of each other request's time, {:.2} % slower for each",
+                    "waits {:.1} % of each other request's time{over}, {:.2} % slower for each",
                     queue_share * 1e2,
                     slowdown * 1e2
                 ),

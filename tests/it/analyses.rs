@@ -136,11 +136,23 @@ fn cost_takes_its_prices_from_a_file() {
     assert_eq!(answer["break_even"], "never", "a serial box at 17 tokens per second: {answer}");
     assert!((answer["amortisation_per_month"].as_f64().unwrap() - 88.861).abs() < 0.001);
 
+    let warnings = answer["warnings"].as_array().unwrap();
+    let about = ["measured on NVIDIA H100", "drew 364 W, over"];
+    assert_eq!(warnings.len(), about.len(), "its weights are those: {answer}");
+    for (warning, about) in warnings.iter().zip(about) {
+        assert!(warning.as_str().unwrap().contains(about), "{warning}");
+    }
+    let said = spark_bench(&["cost", "--config", config, "desk.json"], dir.path());
+    assert!(String::from_utf8_lossy(&said.stdout).contains("  warning: measured on"));
+
     let text = std::fs::read_to_string(&shipped).unwrap();
     std::fs::write(dir.path().join("bad.toml"), text.replace("0.25 ", "1.5 ")).unwrap();
     let refused = spark_bench(&["cost", "--config", "bad.toml", "desk.json"], dir.path());
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("utilisation"));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("bad.toml:") && said.contains("utilisation"), "{said}");
+    let refused = spark_bench(&["cost", "--config", "desk.json", "desk.json"], dir.path());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("desk.json: is JSON"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::BadInput;
 use super::plan as precision;
 use crate::bench::config::{Config, PromptSource};
 use crate::bench::plan::PlannedTarget;
+use crate::bench::progress::{counted, round};
 use crate::bench::prompts::PromptFile;
 use crate::bench::runner::Harness;
 use crate::results::record::ResultsFile;
@@ -36,7 +37,8 @@ pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadI
     for target in targets {
         let name = &target.config.target.name;
         let (levels, requests) = target.size();
-        harness.progress.say(&format!("{name}: {levels} levels, {requests} requests"));
+        let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
+        harness.progress.say(&format!("{name}: {levels}, {requests}"));
         let pilot = pilot(&target.config, &earlier);
         for line in precision::short(&precision::plan(&target.config, pilot.map(|run| &run.file))) {
             harness.progress.say(&line);
@@ -82,7 +84,7 @@ fn time(target: &PlannedTarget, pilot: Option<&StoredRun>) -> String {
         return "  time: not known (its earlier results lack a level)".to_owned();
     };
     let passes = work.sources().len() as f64 * f64::from(work.repeats.get());
-    let text = precision::hours(Duration::from_secs_f64(ladder * passes));
+    let text = round(Duration::from_secs_f64(ladder * passes));
     format!("  time: about {text} of load, by {}", pilot.name())
 }
 

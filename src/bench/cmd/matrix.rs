@@ -8,9 +8,9 @@ use super::announce::announce;
 use super::measuring::{Common, Session};
 use super::plan as precision;
 use super::{BadInput, answer};
-use crate::bench::config::PromptSource;
+use crate::bench::config::{CostConfig, PromptSource};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
-use crate::bench::progress::round;
+use crate::bench::progress::{counted, round};
 use crate::bench::runner::{
     Earlier, Harness, Outcome, Work, mismatch, run_interleaved, run_target,
 };
@@ -42,6 +42,10 @@ pub struct Args {
     /// Let two targets take turns, level by level (A B B A), each turn on a server of its own.
     #[arg(long)]
     interleave: bool,
+    /// What a machine of your own costs (see configs/costs/): tokens per dollar of the servers that
+    /// are started here, beside those of targets with a price.
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Keep the servers' logs in this folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -60,6 +64,8 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     if plan.targets.is_empty() && plan.bad.is_empty() {
         return Err(BadInput("no config names a target that is wanted".into()).into());
     }
+    let costs = args.costs.as_deref().map(CostConfig::load).transpose();
+    let costs = costs.map_err(|error| BadInput(error.to_string()))?;
     let order = if args.interleave { Order::Interleaved } else { Order::OneByOne };
     if order == Order::Interleaved {
         pair(&plan)?;
@@ -71,6 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     super::measuring::block_on(async move {
         let mut session = Session::start(&args.common).await?;
         session.harness.logs = args.logs;
+        session.costs = costs;
         if args.resume {
             let harness = &mut session.harness;
             harness.earlier = Earlier::read(&harness.out, &harness.progress)?;
@@ -117,7 +124,8 @@ async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result
     announce(harness, &plan.targets)?;
     let (levels, requests) = plan.size();
     harness.progress.plan(levels, requests);
-    harness.progress.say(&format!("{levels} levels, {requests} requests in all"));
+    let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
+    harness.progress.say(&format!("{levels}, {requests} in all"));
     let groups: Vec<Vec<&PlannedTarget>> = match order {
         Order::OneByOne => plan.targets.iter().map(|target| vec![target]).collect(),
         Order::Interleaved => vec![pair(&plan)?.to_vec()],
@@ -190,8 +198,11 @@ fn describe(plan: &Plan) -> String {
     let (levels, requests) = plan.size();
     let tokens: u64 = plan.targets.iter().map(PlannedTarget::output_tokens).sum();
     text.push_str(&format!(
-        "{} targets, {levels} levels, {requests} requests, up to {tokens} output tokens\n",
-        plan.targets.len()
+        "{}, {}, {}, up to {}\n",
+        counted(plan.targets.len() as u64, "target"),
+        counted(levels as u64, "level"),
+        counted(requests, "request"),
+        counted(tokens, "output token")
     ));
     text
 }

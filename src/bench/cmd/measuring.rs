@@ -6,14 +6,17 @@ use anyhow::Context as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
+use super::{answer, cost};
 use crate::analyse::littles_law;
 use crate::bench::budget::Budget;
+use crate::bench::config::CostConfig;
 use crate::bench::config::values::Positive;
-use crate::bench::progress::{Mode, Progress};
+use crate::bench::progress::{Mode, Progress, counted};
 use crate::bench::runner::{Harness, Outcome, client_floor};
 use crate::exit_codes;
+use crate::report::headlines::headlines;
 use crate::report::{evidence, shapes};
+use crate::results::escape::terminal;
 use crate::results::record::{ClientFloor, ResultsFile};
 use crate::results::scoreboard::{HEADER, Row, levels_table};
 
@@ -65,6 +68,8 @@ impl Common {
 pub struct Session {
     /// What its targets share.
     pub harness: Harness,
+    /// What a machine of one's own costs, for the headline.
+    pub costs: Option<CostConfig>,
     answer_as: AnswerAs,
     self_test: bool,
 }
@@ -107,7 +112,7 @@ impl Session {
             .context("finding the running program")?;
         harness.budget = Budget::new(common.max_cost.map(Positive::get));
         let answer_as = if common.json { AnswerAs::Json } else { AnswerAs::Text };
-        Ok(Self { harness, answer_as, self_test: !common.no_self_test })
+        Ok(Self { harness, costs: None, answer_as, self_test: !common.no_self_test })
     }
 
     /// Measures the harness's own error at these levels, before the first server.
@@ -128,7 +133,10 @@ impl Session {
         let reason = reason.or_else(|| file.failed.as_ref().map(|reason| ("failed", reason)));
         let text = match reason {
             Some((how, reason)) => format!("{}: {how}: {}", file.meta.target, reason.text),
-            None => format!("{}: {} levels", file.meta.target, file.levels.len()),
+            None => {
+                let levels = counted(file.levels.len() as u64, "level");
+                format!("{}: {levels}", file.meta.target)
+            }
         };
         match reason {
             Some(("failed", _)) => {
@@ -148,11 +156,37 @@ impl Session {
     /// If stdout cannot be written.
     pub fn answer(&self, outcomes: &[Outcome]) -> anyhow::Result<u8> {
         match self.answer_as {
-            AnswerAs::Text => answer(&text(outcomes))?,
-            AnswerAs::Json => answer(&format!("{}\n", json(outcomes)))?,
+            AnswerAs::Text => answer(&text(outcomes, &self.headlines(outcomes)))?,
+            AnswerAs::Json => {
+                answer(&format!("{}\n", json(outcomes, &self.headlines(outcomes))))?;
+            }
         }
         let interrupted = self.harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
         Ok(exit_codes::worst(outcomes.iter().map(|outcome| outcome.code).chain(interrupted)))
+    }
+
+    /// How far each target is behind the reference.
+    fn headlines(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let files: Vec<&ResultsFile> = outcomes.iter().map(|outcome| &outcome.file).collect();
+        let costs = self.costs.as_ref().filter(|costs| costs.currency.eq_ignore_ascii_case("USD"));
+        let mut said = headlines(&files, &|file| cost::own_money(costs?, file));
+        match (&self.costs, costs) {
+            _ if said.is_empty() => {}
+            (Some(_), Some(costs)) => said.push(format!(
+                "Prices of {}; {} works {:.0} % of the time.",
+                costs.date,
+                costs.own.name,
+                costs.own.utilisation * 100.0
+            )),
+            (Some(other), None) => {
+                said.push(format!(
+                    "The costs are in {}, the targets' prices in USD.",
+                    other.currency
+                ));
+            }
+            (None, _) => {}
+        }
+        said
     }
 }
 
@@ -172,7 +206,7 @@ fn interrupts() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn text(outcomes: &[Outcome]) -> String {
+fn text(outcomes: &[Outcome], headlines: &[String]) -> String {
     let mut text = String::new();
     for outcome in outcomes.iter().filter(|outcome| !outcome.file.levels.is_empty()) {
         text.push_str(&levels_table(&outcome.file));
@@ -187,8 +221,9 @@ fn text(outcomes: &[Outcome]) -> String {
     if !shapes.is_empty() {
         text.push_str(&format!("\n{shapes}"));
     }
-    for headline in evidence::headlines(&files) {
-        text.push_str(&format!("\n{headline}\n"));
+    for (place, headline) in headlines.iter().enumerate() {
+        let before = if place == 0 { "\nHow far behind:\n" } else { "" };
+        text.push_str(&format!("{before}{}\n", terminal(headline)));
     }
     text.push_str("\nSCOREBOARD rows:\n");
     text.push_str(HEADER);
@@ -204,7 +239,7 @@ fn text(outcomes: &[Outcome]) -> String {
     text
 }
 
-fn json(outcomes: &[Outcome]) -> serde_json::Value {
+fn json(outcomes: &[Outcome], headlines: &[String]) -> serde_json::Value {
     let runs = outcomes.iter().map(|outcome| {
         let file = &outcome.file;
         let summaries: Vec<_> = file.levels.iter().map(|level| &level.summary).collect();
@@ -215,7 +250,7 @@ fn json(outcomes: &[Outcome]) -> serde_json::Value {
             "failed": file.failed, "interrupted": file.interrupted, "exit_code": outcome.code,
         })
     });
-    json!({ "runs": runs.collect::<Vec<_>>() })
+    json!({ "runs": runs.collect::<Vec<_>>(), "headlines": headlines })
 }
 
 fn path_text(path: &Path) -> String {

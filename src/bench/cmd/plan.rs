@@ -1,7 +1,6 @@
 //! `spark-bench plan`: how many requests a wanted precision takes, how long that is, and what can
 //! be said with the number that the config asks for.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::{BadInput, answer, read_runs};
 use crate::analyse::sample_size::{Pilot, PlanRow, log_deviation, samples_for_upper_end};
 use crate::bench::config::Config;
+use crate::bench::progress::{counted, round};
 use crate::exit_codes;
 use crate::measure::metrics::Metric;
 use crate::report::evidence;
@@ -128,20 +128,7 @@ fn forecast(level: &Level, n: f64) -> Option<Forecast> {
 pub fn sentences(levels: &[LevelPlan]) -> Vec<String> {
     let mut lines = Vec::new();
     for level in levels {
-        let largest = |percentile: Option<f64>| {
-            percentile.map_or("none".into(), |p| format!("p{:.0}", p * 100.0))
-        };
-        let mut line = format!(
-            "  c={}: {} requests; largest percentile whose interval has both ends: {}",
-            level.concurrency,
-            level.requests,
-            largest(level.bounded_percentile)
-        );
-        if level.concurrency > 1 {
-            let serial = largest(level.bounded_percentile_serial);
-            let _ = write!(line, " ({serial} if the server does one at a time)");
-        }
-        lines.push(line);
+        lines.push(bounds(level));
         lines.extend(level.forecast.iter().flat_map(forecast_lines));
     }
     lines
@@ -150,24 +137,32 @@ pub fn sentences(levels: &[LevelPlan]) -> Vec<String> {
 /// The plan in a line a level.
 pub fn short(levels: &[LevelPlan]) -> Vec<String> {
     let line = |level: &LevelPlan| {
-        let named = |p: Option<f64>| p.map_or("none".into(), |p| format!("p{:.0}", p * 100.0));
-        let bounded = named(level.bounded_percentile);
-        let serial = match level.bounded_percentile_serial {
-            _ if level.concurrency == 1 => String::new(),
-            serial => format!(" ({} if the server does one at a time)", named(serial)),
-        };
         let forecast = level.forecast.as_ref().map(|forecast| {
-            let (time, said) = (hours(forecast.time), said(forecast));
+            let (time, said) = (round(forecast.time), said(forecast));
             format!("; about {time}, TTFT {said}")
         });
-        format!(
-            "  c={}: {} requests, bounded up to {bounded}{serial}{}",
-            level.concurrency,
-            level.requests,
-            forecast.unwrap_or_default()
-        )
+        format!("{}{}", bounds(level), forecast.unwrap_or_default())
     };
     levels.iter().map(line).collect()
+}
+
+/// "  c=16: 200 requests: intervals with both ends up to p95 (up to p50 if the server does one at a
+/// time)".
+fn bounds(level: &LevelPlan) -> String {
+    let up_to = |p: f64| format!("up to p{:.0}", p * 100.0);
+    let requests = counted(u64::from(level.requests), "request");
+    let said = match (level.bounded_percentile, level.bounded_percentile_serial) {
+        (None, _) => "too few for an interval with both ends".to_owned(),
+        (Some(p), _) if level.concurrency == 1 => {
+            format!("intervals with both ends {}", up_to(p))
+        }
+        (Some(p), serial) => format!(
+            "intervals with both ends {} ({} if the server does one at a time)",
+            up_to(p),
+            serial.map_or("none".into(), up_to)
+        ),
+    };
+    format!("  c={}: {requests}: {said}", level.concurrency)
 }
 
 /// "p50 ±2.1 %, p90 ±5.0 %".
@@ -181,7 +176,7 @@ fn said(forecast: &Forecast) -> String {
 }
 
 fn forecast_lines(forecast: &Forecast) -> Vec<String> {
-    let (time, said) = (hours(forecast.time), said(forecast));
+    let (time, said) = (round(forecast.time), said(forecast));
     let mut lines = vec![format!("    about {time}; TTFT {said}")];
     lines.extend(forecast.rows.iter().map(|row| {
         format!(
@@ -189,22 +184,10 @@ fn forecast_lines(forecast: &Forecast) -> Vec<String> {
             row.p * 100.0,
             row.precision * 100.0,
             row.requests,
-            hours(row.time)
+            round(row.time)
         )
     }));
     lines
-}
-
-/// A time that is read easily.
-pub fn hours(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    if seconds < 90.0 {
-        format!("{seconds:.0} s")
-    } else if seconds < 5400.0 {
-        format!("{:.0} min", seconds / 60.0)
-    } else {
-        format!("{:.1} h", seconds / 3600.0)
-    }
 }
 
 fn to_json(name: &str, levels: &[LevelPlan]) -> Value {
@@ -255,16 +238,17 @@ mod tests {
         let brief = short(std::slice::from_ref(&level));
         assert_eq!(
             brief,
-            ["  c=16: 200 requests, bounded up to p95 (p50 if the server does one at a time)"]
+            ["  c=16: 200 requests: intervals with both ends up to p95 (up to p50 if the server \
+              does one at a time)"]
         );
-        let said = sentences(&[level]);
-        assert!(said[0].contains("p95 (p50 if the server does one at a time)"), "{said:?}");
-    }
-
-    #[test]
-    fn times_are_read_easily() {
-        assert_eq!(hours(Duration::from_secs(89)), "89 s");
-        assert_eq!(hours(Duration::from_secs(600)), "10 min");
-        assert_eq!(hours(Duration::from_secs(15_120)), "4.2 h");
+        assert_eq!(sentences(&[level]), brief);
+        let few = LevelPlan {
+            concurrency: 1,
+            requests: 1,
+            bounded_percentile: bounded(1.0),
+            bounded_percentile_serial: bounded(1.0),
+            forecast: None,
+        };
+        assert_eq!(short(&[few]), ["  c=1: 1 request: too few for an interval with both ends"]);
     }
 }

@@ -4,16 +4,21 @@
 mod request;
 
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::{answer, read_runs};
 use crate::analyse::littles_law;
+use crate::bench::config::values::{NonNegative, Positive};
 use crate::exit_codes;
 use crate::report::evidence;
-use crate::report::prediction::{Bandwidths, Ceiling, ceilings, measured_tps, prefill};
+use crate::report::prediction::{
+    Bandwidths, Ceiling, ceilings, inputs, measured_interval, measured_tps, prefill,
+};
 use crate::report::shapes;
+use crate::results::escape::terminal;
 use crate::results::record::ResultsFile;
 use crate::results::store::StoredRun;
 
@@ -24,23 +29,23 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULTS")]
     files: Vec<PathBuf>,
     /// Memory bandwidth by the data sheet, GB/s; default: the config's `[hardware]`.
-    #[arg(long, value_name = "GB/S")]
-    bandwidth_gb_s: Option<f64>,
+    #[arg(long, value_name = "GB/S", allow_negative_numbers = true)]
+    bandwidth_gb_s: Option<Positive>,
     /// Memory bandwidth as measured on this machine, GB/s.
-    #[arg(long, value_name = "GB/S")]
-    measured_gb_s: Option<f64>,
+    #[arg(long, value_name = "GB/S", allow_negative_numbers = true)]
+    measured_gb_s: Option<Positive>,
     /// The request whose time is worked out from the measured rates: prompt tokens.
-    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
-    prompt: u32,
+    #[arg(long, value_name = "TOKENS", default_value = "512")]
+    prompt: NonZeroU32,
     /// Its output tokens.
-    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
-    output: u32,
+    #[arg(long, value_name = "TOKENS", default_value = "256")]
+    output: NonZeroU32,
     /// Requests in flight, it included.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    concurrency: u32,
+    #[arg(long, value_name = "N", default_value = "1")]
+    concurrency: NonZeroU32,
     /// Round trip to every server, milliseconds [default: as measured].
-    #[arg(long, value_name = "MS")]
-    rtt_ms: Option<f64>,
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    rtt_ms: Option<NonNegative>,
     /// Over a new connection.
     #[arg(long)]
     first_call: bool,
@@ -72,16 +77,16 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 impl Args {
     fn bandwidths(&self) -> Bandwidths {
-        let bytes = |gb: f64| gb * 1e9;
+        let bytes = |gb: Positive| gb.get() * 1e9;
         Bandwidths { spec: self.bandwidth_gb_s.map(bytes), measured: self.measured_gb_s.map(bytes) }
     }
 
     fn ask(&self) -> request::Asked {
         request::Asked {
-            prompt: self.prompt,
-            output: self.output,
-            concurrency: self.concurrency,
-            rtt_s: self.rtt_ms.map(|ms| ms / 1e3),
+            prompt: self.prompt.get(),
+            output: self.output.get(),
+            concurrency: self.concurrency.get(),
+            rtt_s: self.rtt_ms.map(|ms| ms.get() / 1e3),
             handshakes: f64::from(u8::from(self.first_call)),
         }
     }
@@ -90,13 +95,21 @@ impl Args {
 fn text(args: &Args, run: &StoredRun) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
-        let _ = writeln!(out, "{text}");
+        let _ = writeln!(out, "{}", terminal(&text));
     };
     line(format!("{} ({})", run.file.meta.target, run.name()));
     let measured = measured_tps(&run.file);
     match measured {
-        Some(tps) => line(format!("  measured: {tps:.2} tok/s per stream (p50, c = 1)")),
-        None => line("  no decode speed at c = 1 in this file".into()),
+        Some(tps) => {
+            let interval = measured_interval(&run.file).map_or(String::new(), |[low, high]| {
+                format!("; 95 % interval {low:.2} … {high:.2}")
+            });
+            line(format!("  measured: {tps:.2} tok/s per stream (p50, c = 1{interval})"));
+        }
+        None => line(format!("  {}", why_no_speed(&run.file))),
+    }
+    if let Some(inputs) = inputs(&run.file, args.bandwidths()) {
+        line(format!("  inputs: {inputs}"));
     }
     let ceilings = ceilings(&run.file, args.bandwidths());
     for ceiling in &ceilings {
@@ -119,8 +132,8 @@ fn text(args: &Args, run: &StoredRun) -> String {
             format!(", {:.1} % of the data sheet's rate", 100.0 * share)
         });
         line(format!(
-            "  prefill: {:.3} TFLOP/s effective{share} ({} operations for n fresh tokens ÷ (TTFT − \
-             network − queue), median)",
+            "  prefill: {:.3} TFLOP/s effective{share}: operations ÷ (TTFT − connect − network − \
+             queue), median; operations for n fresh tokens: {}",
             prefill.flops_per_s / 1e12,
             prefill.formula
         ));
@@ -129,6 +142,17 @@ fn text(args: &Args, run: &StoredRun) -> String {
         line(format!("  {}", check.sentence()));
     }
     out
+}
+
+fn why_no_speed(file: &ResultsFile) -> String {
+    let why = file.failed.as_ref().or(file.skipped.as_ref());
+    match (why, evidence::level_at(file, 1)) {
+        (Some(why), None) => format!("nothing was measured: {}", why.text),
+        (None, None) if file.levels.is_empty() => "no level was measured".into(),
+        (_, None) => "no level at c = 1, which a prediction is compared with".into(),
+        (_, Some(level)) if level.summary.n_ok == 0 => "no request at c = 1 was ok".into(),
+        (_, Some(_)) => "no decode speed at c = 1 (answers of one token, or no counts)".into(),
+    }
 }
 
 fn explanation(tps: f64, ceilings: &[Ceiling]) -> String {
@@ -177,6 +201,8 @@ fn to_json(args: &Args, run: &StoredRun) -> Value {
         "file": run.name(),
         "target": run.file.meta.target,
         "decode_tps_p50": measured,
+        "decode_tps_p50_interval_95": measured_interval(&run.file),
+        "inputs": inputs(&run.file, args.bandwidths()),
         "ceilings": ceilings,
         "effective_prefill_flops": prefill.map(|prefill| prefill.flops_per_s),
         "prefill_formula": prefill.map(|prefill| prefill.formula),

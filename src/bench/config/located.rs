@@ -47,6 +47,9 @@ impl Source {
             return Err(error(format!("is no config: {size} bytes, over {FILE_BYTES_MAX}")));
         }
         let text = std::fs::read_to_string(path).map_err(|io| error(io.to_string()))?;
+        if text.trim_start().starts_with('{') {
+            return Err(error("is JSON (a results file?), and a config is TOML".into()));
+        }
         Ok(Self::new(path.into(), text))
     }
 

@@ -4,6 +4,7 @@
 //! ([`EnginesFile`]). A config starts programs, so it is read from the disk only, never from the
 //! network. API keys never stand in one: it names the variables that hold them.
 
+pub mod costs;
 pub mod duration;
 pub mod engines;
 pub mod located;
@@ -13,6 +14,7 @@ pub mod target;
 pub mod values;
 pub mod workload;
 
+pub use costs::CostConfig;
 pub use duration::{TimeLimit, TimeSpan};
 pub use engines::{EngineSpec, EnginesFile};
 pub use located::ConfigError;

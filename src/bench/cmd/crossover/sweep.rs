@@ -12,6 +12,7 @@ use crate::bench::config::shape::Shape;
 use crate::bench::config::values::{Ladder, Requests};
 use crate::bench::config::{Config, EnginesFile, Workload};
 use crate::bench::plan::PlannedTarget;
+use crate::bench::progress::counted;
 use crate::bench::runner::{Work, run_target};
 use crate::exit_codes;
 use crate::results::store::StoredRun;
@@ -53,7 +54,8 @@ impl Sweep {
             (sum.0 + levels, sum.1 + requests)
         });
         session.harness.progress.plan(levels, requests);
-        session.harness.progress.say(&format!("{levels} levels, {requests} requests"));
+        let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
+        session.harness.progress.say(&format!("{levels}, {requests}"));
         for (turn, &side) in TURNS.iter().enumerate() {
             if session.harness.cancel.is_cancelled() {
                 return Ok((runs, exit_codes::INTERRUPTED));

@@ -1,17 +1,20 @@
 //! `spark-bench cost`: run it or pay for it.
 
+mod doubts;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{BadInput, answer, read_runs};
-use crate::analyse::cost::{ApiPrice, BreakEven, OwnCost, OwnHardware, break_even};
-use crate::analyse::headline::{TargetFigures, sentence};
+use crate::analyse::cost::{BreakEven, OwnCost, Workload, break_even};
+use crate::analyse::headline::tokens_for_the_same_money;
+use crate::bench::config::CostConfig;
 use crate::exit_codes;
 use crate::report::evidence;
-use crate::results::record::Level;
+use crate::results::escape::terminal;
+use crate::results::record::{Level, ResultsFile};
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench cost`.
@@ -28,49 +31,11 @@ pub struct Args {
     json: bool,
 }
 
-/// A cost config. Nothing in it has a default that is money: prices are read, never assumed.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct CostConfig {
-    /// When these prices were true.
-    date: String,
-    /// What the money is.
-    currency: String,
-    own: Own,
-    api: Api,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Own {
-    name: String,
-    price: f64,
-    residual: f64,
-    years: f64,
-    idle_w: f64,
-    /// Default: the devices' mean power in the results.
-    busy_w: Option<f64>,
-    tariff_per_kwh: f64,
-    /// Share of the time in which it produces.
-    utilisation: f64,
-    #[serde(default)]
-    other_per_month: f64,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Api {
-    name: String,
-    input_per_mtok: f64,
-    /// Default: as fresh ones.
-    cached_per_mtok: Option<f64>,
-    output_per_mtok: f64,
-}
-
 /// The answer for one run.
 struct Answer<'a> {
     run: &'a StoredRun,
     level: &'a Level,
+    work: Workload,
     throughput_tps: f64,
     busy_w: f64,
     own: OwnCost,
@@ -83,11 +48,11 @@ struct Answer<'a> {
 /// # Errors
 /// If a file cannot be read, or the config lacks what no results file says.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let config = read_config(args)?;
+    let config = CostConfig::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
     let runs = read_runs(&args.files)?;
     let answers = runs.iter().map(|run| work_out(&config, run)).collect::<Result<Vec<_>, _>>()?;
     if args.json {
-        let all: Vec<Value> = answers.iter().map(to_json).collect();
+        let all: Vec<Value> = answers.iter().map(|answer| to_json(&config, answer)).collect();
         answer(&format!("{:#}\n", json!({"config": config, "answers": all})))?;
     } else {
         let texts: Vec<String> = answers.iter().map(|answer| text(&config, answer)).collect();
@@ -96,60 +61,38 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(exit_codes::OK)
 }
 
-fn read_config(args: &Args) -> Result<CostConfig, BadInput> {
-    let path = args.config.display();
-    let text = std::fs::read_to_string(&args.config)
-        .map_err(|error| BadInput(format!("failed to read {path}: {error}")))?;
-    let config: CostConfig =
-        toml::from_str(&text).map_err(|error| BadInput(format!("{path}: {error}")))?;
-    let own = &config.own;
-    let refuse = |what: &str| Err(BadInput(format!("{path}: {what}")));
-    if !(own.years > 0.0 && own.years.is_finite()) {
-        return refuse("own.years is more than 0");
-    }
-    if !(0.0..=1.0).contains(&own.utilisation) {
-        return refuse("own.utilisation is a share of the time, 0 to 1");
-    }
-    let amounts = [own.price, own.residual, own.idle_w, own.tariff_per_kwh, own.other_per_month];
-    let prices = [config.api.input_per_mtok, config.api.output_per_mtok];
-    if amounts.iter().chain(&prices).any(|amount| !(*amount >= 0.0 && amount.is_finite())) {
-        return refuse("prices, powers and the tariff are numbers from 0 on");
-    }
-    Ok(config)
+fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, BadInput> {
+    let refuse = |what: &str| BadInput(format!("{}: {what}", run.path.display()));
+    let rated = evidence::busiest(&run.file);
+    let (level, throughput_tps) = rated
+        .and_then(|level| Some((level, evidence::throughput(level)?)))
+        .ok_or_else(|| refuse(why_no_throughput(&run.file)))?;
+    let busy_w = config.own.busy_w.or_else(|| device_power(level)).ok_or_else(|| {
+        refuse("no power was measured, so the config needs own.busy_w (a wall meter's)")
+    })?;
+    let work = evidence::work_of(level);
+    let api_per_mtok = config
+        .api_price()
+        .blended_per_output_mtok(&work)
+        .ok_or_else(|| refuse("has no token counts, so there is nothing to put a price on"))?;
+    let own = config.own.at(busy_w).cost(throughput_tps, config.own.utilisation);
+    let break_even = break_even(&own, api_per_mtok);
+    Ok(Answer { run, level, work, throughput_tps, busy_w, own, api_per_mtok, break_even })
 }
 
-fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, BadInput> {
-    let name = run.name();
-    let level = evidence::busiest(&run.file);
-    let (level, throughput_tps) = level
-        .and_then(|level| Some((level, evidence::throughput(level)?)))
-        .ok_or_else(|| BadInput(format!("{name}: no level has a throughput")))?;
-    let busy_w = config.own.busy_w.or_else(|| device_power(level)).ok_or_else(|| {
-        BadInput(format!(
-            "{name}: no power was measured, so the config needs own.busy_w (a wall meter's)"
-        ))
-    })?;
-    let own = &config.own;
-    let hardware = OwnHardware {
-        price: own.price,
-        residual: own.residual,
-        years: own.years,
-        idle_w: own.idle_w,
-        busy_w,
-        tariff_per_kwh: own.tariff_per_kwh,
-        other_per_month: own.other_per_month,
-    };
-    let api = ApiPrice {
-        input_per_mtok: config.api.input_per_mtok,
-        cached_per_mtok: config.api.cached_per_mtok.unwrap_or(config.api.input_per_mtok),
-        output_per_mtok: config.api.output_per_mtok,
-    };
-    let api_per_mtok = api
-        .blended_per_output_mtok(&evidence::work_of(level))
-        .ok_or_else(|| BadInput(format!("{name}: its levels have no token counts")))?;
-    let own = hardware.cost(throughput_tps, own.utilisation);
-    let break_even = break_even(&own, api_per_mtok);
-    Ok(Answer { run, level, throughput_tps, busy_w, own, api_per_mtok, break_even })
+fn why_no_throughput(file: &ResultsFile) -> &'static str {
+    match file.levels.as_slice() {
+        [] => "has no level: the run was skipped, failed or stopped before the first one",
+        _ => "has no level with a throughput that is not invalid",
+    }
+}
+
+/// What a million output tokens cost on the machine of a config, where a run's server was on the
+/// machine of the harness; `None` elsewhere, and without a throughput or a power.
+pub(super) fn own_money(config: &CostConfig, file: &ResultsFile) -> Option<f64> {
+    let level = evidence::busiest(file).filter(|_| doubts::ran_here(&file.meta))?;
+    let busy_w = config.own.busy_w.or_else(|| device_power(level))?;
+    config.own.at(busy_w).cost(evidence::throughput(level)?, config.own.utilisation).per_mtok
 }
 
 /// Power of the devices that the server used, watts: less than the box draws.
@@ -163,7 +106,7 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
     let (own, money) = (&answer.own, &config.currency);
     let mut out = String::new();
     let mut line = |text: String| {
-        let _ = writeln!(out, "{text}");
+        let _ = writeln!(out, "{}", terminal(&text));
     };
     line(format!(
         "{} ({}), prices of {}",
@@ -171,6 +114,9 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
         answer.run.name(),
         config.date
     ));
+    for doubt in doubts::doubts(config, answer) {
+        line(format!("  warning: {doubt}"));
+    }
     line(format!(
         "  {}: {:.1} tok/s at c = {}, {:.0} W ({:.0} kJ per million tokens), busy {:.0} % of the \
          time: {:.1} million tokens a month",
@@ -188,8 +134,14 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
          kWh; one more million costs {:.4}",
         own.amortisation_per_month, own.kwh_per_month, own.marginal_per_mtok
     ));
+    let prompts = answer.work.prompt / answer.work.output;
+    let with = if prompts > 0.0 {
+        format!(", with the {prompts:.1} prompt tokens that came with each")
+    } else {
+        String::new()
+    };
     line(format!(
-        "  {}: {:.4} {money} per million output tokens, with the prompts that came with them",
+        "  {}: {:.4} {money} per million output tokens{with}",
         config.api.name, answer.api_per_mtok
     ));
     line(match answer.break_even {
@@ -205,22 +157,19 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
         ),
         BreakEven::Never => "  Never: its power alone costs more than the API.".into(),
     });
-    line(format!("  {}", headline(config, answer)));
+    if let Some(how) =
+        own.per_mtok.and_then(|own| tokens_for_the_same_money(own, answer.api_per_mtok))
+    {
+        line(format!(
+            "  At {:.0} % of the time, {} gives {how} tokens for the same money.",
+            config.own.utilisation * 100.0,
+            config.own.name
+        ));
+    }
     out
 }
 
-/// Own hardware against the API, per dollar: at the utilisation that the config assumes.
-fn headline(config: &CostConfig, answer: &Answer<'_>) -> String {
-    let of = |name: &str, money_per_mtok| TargetFigures {
-        name: name.to_owned(),
-        money_per_mtok,
-        ..TargetFigures::default()
-    };
-    let own = of(&config.own.name, answer.own.per_mtok);
-    sentence(&own, &of(&config.api.name, Some(answer.api_per_mtok)))
-}
-
-fn to_json(answer: &Answer<'_>) -> Value {
+fn to_json(config: &CostConfig, answer: &Answer<'_>) -> Value {
     let (verdict, volume, utilisation) = match answer.break_even {
         BreakEven::From { mtok_per_month, utilisation } => {
             ("from", Some(mtok_per_month), Some(utilisation))
@@ -233,6 +182,7 @@ fn to_json(answer: &Answer<'_>) -> Value {
     json!({
         "file": answer.run.name(),
         "target": answer.run.file.meta.target,
+        "warnings": doubts::doubts(config, answer),
         "concurrency": answer.level.summary.concurrency,
         "throughput_tps": answer.throughput_tps,
         "busy_w": answer.busy_w,
