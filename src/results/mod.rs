@@ -10,3 +10,4 @@ pub mod schema;
 pub mod scoreboard;
 pub mod series;
 pub mod store;
+mod streaming;

@@ -9,7 +9,8 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::foreign;
-use super::record::{ResultsFile, SCHEMA_VERSION};
+use super::record::{RequestRecord, ResultsFile, SCHEMA_VERSION};
+use super::streaming::{self, Records};
 
 /// Longest part of a file name that one foreign string may take, in bytes.
 const SLUG_LEN_MAX: usize = 60;
@@ -123,10 +124,23 @@ fn pending_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
 /// # Errors
 /// If it cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    replace_with(path, |out| out.write_all(bytes))
+}
+
+/// The same for bytes that do not lie in memory: `write` gives them one after the other.
+///
+/// # Errors
+/// If it cannot be written, or `write` failed.
+pub fn replace_with(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), StoreError> {
     let failed = |source| StoreError::Write { path: path.to_owned(), source };
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut pending = pending_file(dir).map_err(failed)?;
-    pending.write_all(bytes).map_err(failed)?;
+    let mut out = BufWriter::new(pending.as_file_mut());
+    write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    drop(out);
     pending.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }
@@ -178,52 +192,65 @@ pub fn slug(text: &str) -> String {
 /// # Errors
 /// If it cannot be read, is no results file, or is from a later version of this program.
 pub fn read(path: &Path) -> Result<ResultsFile, StoreError> {
-    let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > STREAMED_FROM_BYTES {
-        return read_streamed(path);
-    }
-    parse(path, &fs::read(path).map_err(unreadable)?)
-}
-
-/// A file of more bytes is read piece by piece: its text need not lie in memory beside its records.
-const STREAMED_FROM_BYTES: u64 = 64 << 20;
-
-fn read_streamed(path: &Path) -> Result<ResultsFile, StoreError> {
-    const PIECE_BYTES: usize = 1 << 20;
-    let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
-    let no_results = |message: String| StoreError::NoResults { path: path.to_owned(), message };
-    let open = || Ok(BufReader::with_capacity(PIECE_BYTES, fs::File::open(path)?));
-    let version: Version = serde_json::from_reader(open().map_err(unreadable)?)
-        .map_err(|error| no_results(error.to_string()))?;
-    match version.schema_version {
-        Some(found) if found <= u64::from(SCHEMA_VERSION) => {
-            let mut json = serde_json::Deserializer::from_reader(open().map_err(unreadable)?);
-            serde_path_to_error::deserialize(&mut json).map_err(|e| no_results(e.to_string()))
+    let mut requests: Vec<Vec<RequestRecord>> = Vec::new();
+    let mut file = read_each_record(path, |level, record| {
+        if requests.len() <= level {
+            requests.resize_with(level + 1, Vec::new);
         }
-        _ => parse(path, &fs::read(path).map_err(unreadable)?),
+        requests[level].push(record);
+    })?;
+    for (level, requests) in file.levels.iter_mut().zip(requests) {
+        level.requests = requests;
     }
+    Ok(file)
 }
 
-/// Just enough of a file to tell who wrote it.
-#[derive(serde::Deserialize)]
-struct Version {
-    schema_version: Option<u64>,
+/// Reads one results file without its records: each passes by once, with the position of its
+/// level, and the levels of what is given back hold none. Memory does not grow with their number.
+///
+/// # Errors
+/// As [`read`]. Records that stand before the error have passed by then.
+pub fn read_each_record(
+    path: &Path,
+    mut visit: impl FnMut(usize, RequestRecord),
+) -> Result<ResultsFile, StoreError> {
+    read_with(path, Records::Each(&mut visit))
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<ResultsFile, StoreError> {
+fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, StoreError> {
+    const PIECE_BYTES: usize = 256 << 10;
+    let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
     let no_results = |message: String| StoreError::NoResults { path: path.to_owned(), message };
-    let version: Version = serde_json::from_slice(bytes).map_err(|e| no_results(e.to_string()))?;
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let mut pieces = BufReader::with_capacity(PIECE_BYTES, &file);
+    let version = streaming::version(&mut pieces).map_err(no_results)?;
     match version.schema_version {
         Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(StoreError::Newer { path: path.to_owned(), found })
         }
-        Some(_) => {
-            let mut json = serde_json::Deserializer::from_slice(bytes);
-            serde_path_to_error::deserialize(&mut json).map_err(|e| no_results(e.to_string()))
+        Some(_) => streaming::read(pieces, records).map_err(no_results),
+        None => {
+            let bytes = fs::read(path).map_err(unreadable)?;
+            let mut file = foreign::from_lesson(&bytes).map_err(no_results)?;
+            for (index, level) in file.levels.iter_mut().enumerate() {
+                for record in level.requests.drain(..) {
+                    if let Records::Each(visit) = &mut records {
+                        visit(index, record);
+                    }
+                }
+            }
+            Ok(file)
         }
-        None => foreign::from_lesson(bytes).map_err(no_results),
     }
+}
+
+/// Which part of the files is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// All but the records: the levels hold no requests.
+    Summaries,
 }
 
 /// Reads files, and each `*.json` of folders, sorted by file name; a file that is named twice is
@@ -232,7 +259,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<ResultsFile, StoreError> {
 ///
 /// # Errors
 /// The first of [`read`]'s; a folder without any results file.
-pub fn read_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<StoredRun>, StoreError> {
+pub fn read_many<P: AsRef<Path>>(paths: &[P], part: Part) -> Result<Vec<StoredRun>, StoreError> {
     let mut found = Vec::new();
     for path in paths {
         let path = path.as_ref();
@@ -246,7 +273,7 @@ pub fn read_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<StoredRun>, StoreErr
         }
         found.extend(inside);
     }
-    Ok(without_resumed(read_each(found)?))
+    Ok(without_resumed(read_all(found, part)?))
 }
 
 /// Leaves out the interrupted runs that another one of `runs` took up.
@@ -265,8 +292,8 @@ fn without_resumed(mut runs: Vec<StoredRun>) -> Vec<StoredRun> {
 ///
 /// # Errors
 /// As [`read_many`].
-pub fn read_folder(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
-    Ok(without_resumed(read_history(dir)?))
+pub fn read_folder(dir: &Path, part: Part) -> Result<Vec<StoredRun>, StoreError> {
+    Ok(without_resumed(read_all(list(dir)?, part)?))
 }
 
 /// Reads each `*.json` of one folder, interrupted runs that were taken up later included.
@@ -274,17 +301,21 @@ pub fn read_folder(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
 /// # Errors
 /// As [`read_many`].
 pub fn read_history(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
-    read_each(list(dir)?)
+    read_all(list(dir)?, Part::Whole)
 }
 
-fn read_each(mut paths: Vec<PathBuf>) -> Result<Vec<StoredRun>, StoreError> {
+fn read_all(mut paths: Vec<PathBuf>, part: Part) -> Result<Vec<StoredRun>, StoreError> {
     paths.sort_by(|a, b| (a.file_name(), a).cmp(&(b.file_name(), b)));
     let mut seen = BTreeSet::new();
     let mut runs = Vec::new();
     for path in paths {
         let identity = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         if seen.insert(identity) {
-            runs.push(StoredRun { file: read(&path)?, path });
+            let file = match part {
+                Part::Whole => read(&path)?,
+                Part::Summaries => read_with(&path, Records::Skip)?,
+            };
+            runs.push(StoredRun { file, path });
         }
     }
     Ok(runs)
@@ -307,7 +338,7 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::Meta;
+    use crate::results::record::{Level, Meta, Summary, Verdict};
 
     fn run(target: &str, date: &str) -> ResultsFile {
         let meta = Meta {
@@ -330,17 +361,47 @@ mod tests {
         check("…", "", "unnamed-unnamed-short");
     }
 
+    fn with_records(counts: &[u32]) -> ResultsFile {
+        let mut file = run("a", "2026-10-20T03:12:44Z");
+        file.levels = counts
+            .iter()
+            .map(|&count| Level {
+                summary: Summary { concurrency: count, ..Summary::default() },
+                hardware: None,
+                server_metrics: None,
+                flags: Vec::new(),
+                verdict: Verdict::Valid,
+                requests: (0..count)
+                    .map(|index| RequestRecord {
+                        index,
+                        ttft: Some(0.1 + f64::from(index)),
+                        ..RequestRecord::default()
+                    })
+                    .collect(),
+            })
+            .collect();
+        file
+    }
+
     #[test]
-    fn a_large_file_is_read_in_pieces_to_the_same_end() {
+    fn records_pass_by_one_at_a_time_and_the_rest_is_what_the_whole_file_says() {
         let dir = tempfile::tempdir().unwrap();
-        let path = write_new(dir.path(), &run("a", "2026-10-20T03:12:44Z")).unwrap();
-        assert_eq!(read_streamed(&path).unwrap(), read(&path).unwrap());
-        fs::write(&path, r#"{"schema_version": 999}"#).unwrap();
-        assert!(matches!(read_streamed(&path), Err(StoreError::Newer { found: 999, .. })));
-        fs::write(&path, "{").unwrap();
-        assert!(matches!(read_streamed(&path), Err(StoreError::NoResults { .. })));
-        let nowhere = dir.path().join("nothing.json");
-        assert!(matches!(read_streamed(&nowhere), Err(StoreError::Read { .. })));
+        let file = with_records(&[2, 0, 3]);
+        let path = write_new(dir.path(), &file).unwrap();
+        assert_eq!(read(&path).unwrap(), file);
+
+        let mut seen = Vec::new();
+        let rest = read_each_record(&path, |level, record| seen.push((level, record))).unwrap();
+        let all = file.levels.iter().enumerate();
+        let all = all.flat_map(|(at, level)| level.requests.iter().map(move |r| (at, r.clone())));
+        assert_eq!(seen, all.collect::<Vec<_>>());
+
+        let mut bare = file;
+        for level in &mut bare.levels {
+            level.requests.clear();
+        }
+        assert_eq!(rest, bare);
+        assert_eq!(read_many(&[&path], Part::Summaries).unwrap()[0].file, bare);
     }
 
     #[test]
@@ -367,7 +428,7 @@ mod tests {
         let early = write_new(dir.path(), &run("a", "2026-10-20T00:00:00Z")).unwrap();
         fs::write(dir.path().join(".pending-x.json"), "{").unwrap();
         fs::write(dir.path().join("notes.txt"), "no results").unwrap();
-        let runs = read_many(&[late.as_path(), dir.path()]).unwrap();
+        let runs = read_many(&[late.as_path(), dir.path()], Part::Whole).unwrap();
         let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
         assert_eq!(paths, [early.as_path(), late.as_path()]);
     }
@@ -389,11 +450,11 @@ mod tests {
         whole.meta.resumed_from =
             vec![name, failed.file_name().unwrap().to_str().unwrap().to_owned()];
         let whole = write_new(dir.path(), &whole).unwrap();
-        let runs = read_many(&[dir.path()]).unwrap();
+        let runs = read_many(&[dir.path()], Part::Whole).unwrap();
         let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
         assert_eq!(paths, [failed.as_path(), whole.as_path()]);
-        assert_eq!(read_many(&[&cut]).unwrap().len(), 1, "alone it is all there is");
-        assert_eq!(read_folder(dir.path()).unwrap().len(), 2);
+        assert_eq!(read_many(&[&cut], Part::Whole).unwrap().len(), 1, "alone it is all there is");
+        assert_eq!(read_folder(dir.path(), Part::Whole).unwrap().len(), 2);
         assert_eq!(read_history(dir.path()).unwrap().len(), 3, "for one that resumes once more");
     }
 
@@ -407,14 +468,20 @@ mod tests {
             assert!(error.contains("x.json") && error.contains(expect), "{error}");
         };
         check("", "EOF");
-        check("[1]", "expected struct");
+        check("[1]", "expected an object");
         check(r#"{"schema_version": 999}"#, "999");
         check(r#"{"schema_version": 1, "meta": {"target": 3}}"#, "meta.target");
         check(r#"{"levels": []}"#, "meta");
+        check(r#"{"schema_version": 1, "meta": {}, "levels": {}}"#, "array of levels");
+        check(
+            r#"{"schema_version": 1, "levels": [{"requests": [{"ok": 1}]}]}"#,
+            "levels[0].requests[0].ok",
+        );
+        check(r#"{"schema_version": 1, "levels": [{"requests": []}]}"#, "summary");
         let missing = read(&dir.path().join("no.json")).unwrap_err();
         assert!(missing.to_string().contains("no.json"));
         let empty = tempfile::tempdir().unwrap();
-        assert!(matches!(read_many(&[empty.path()]), Err(StoreError::EmptyFolder(_))));
-        assert!(read_folder(empty.path()).unwrap().is_empty());
+        assert!(matches!(read_many(&[empty.path()], Part::Whole), Err(StoreError::EmptyFolder(_))));
+        assert!(read_folder(empty.path(), Part::Whole).unwrap().is_empty());
     }
 }

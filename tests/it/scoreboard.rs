@@ -36,7 +36,11 @@ fn run_file(target: &str) -> ResultsFile {
 #[test]
 fn the_committed_scoreboard_is_what_the_committed_results_give() {
     let results = root().join("results");
-    let runs = if results.is_dir() { store::read_folder(&results).unwrap() } else { Vec::new() };
+    let runs = if results.is_dir() {
+        store::read_folder(&results, store::Part::Whole).unwrap()
+    } else {
+        Vec::new()
+    };
     let committed = std::fs::read_to_string(root().join("SCOREBOARD.md")).unwrap();
     let generated = scoreboard::update(&committed, &runs).unwrap();
     assert!(

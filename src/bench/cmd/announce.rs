@@ -33,7 +33,7 @@ struct Tokens {
 /// # Errors
 /// If the cost is limited and a target that is somebody else's has no price.
 pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadInput> {
-    let earlier = store::read_folder(&harness.out).unwrap_or_default();
+    let earlier = store::read_folder(&harness.out, store::Part::Whole).unwrap_or_default();
     for target in targets {
         let name = &target.config.target.name;
         let (levels, requests) = target.size();

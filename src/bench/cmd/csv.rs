@@ -1,10 +1,12 @@
 //! `spark-bench csv`: results for spreadsheets.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{answer, read_runs, replace_file};
+use super::{answer, make_folder, read_summaries, write_file};
 use crate::exit_codes;
-use crate::results::csv::{Encoding, write_levels, write_requests};
+use crate::results::csv::{Encoding, RequestsTable, write_levels};
+use crate::results::store::{self, StoredRun};
 
 /// Flags of `spark-bench csv`.
 #[derive(Debug, clap::Args)]
@@ -25,17 +27,38 @@ pub struct Args {
 /// # Errors
 /// If a results file cannot be read or a CSV file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let runs = read_runs(&args.files)?;
+    let runs = read_summaries(&args.files)?;
     let encoding = if args.excel { Encoding::Utf8WithBom } else { Encoding::Utf8 };
-    std::fs::create_dir_all(&args.out)?;
+    make_folder(&args.out)?;
     let levels = args.out.join("levels.csv");
-    let mut bytes = Vec::new();
-    write_levels(&runs, encoding, &mut bytes)?;
-    replace_file(&levels, &bytes)?;
-    bytes.clear();
+    write_file(&levels, |out| write_levels(&runs, encoding, out).map_err(io))?;
     let requests = args.out.join("requests.csv");
-    write_requests(&runs, encoding, &mut bytes)?;
-    replace_file(&requests, &bytes)?;
+    write_file(&requests, |out| write_requests(&runs, encoding, out))?;
     answer(&format!("{}\n{}\n", levels.display(), requests.display()))?;
     Ok(exit_codes::OK)
+}
+
+/// Each record on its way from the results file to the table: memory does not grow with them.
+fn write_requests(runs: &[StoredRun], encoding: Encoding, out: &mut dyn Write) -> io::Result<()> {
+    let mut table = RequestsTable::new(encoding, out).map_err(io)?;
+    for run in runs {
+        let mut written = Ok(());
+        let read = store::read_each_record(&run.path, |level, request| {
+            // A file that somebody rewrote since its levels were read may hold more of them.
+            if let (Ok(()), Some(level)) = (&written, run.file.levels.get(level)) {
+                written = table.add(run, level, &request);
+            }
+        });
+        written.map_err(io)?;
+        read.map_err(io::Error::other)?;
+    }
+    table.finish().map_err(io)
+}
+
+/// What went wrong with the file, out of what went wrong with the table.
+fn io(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }

@@ -27,11 +27,11 @@ pub mod supervise;
 pub mod verify_tokens;
 pub mod watch;
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::exit_codes;
-use crate::results::store::{self, StoreError, StoredRun};
+use crate::results::store::{self, Part, StoreError, StoredRun};
 
 /// What the user gave is wrong (a flag, a file, a variable): exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,12 @@ pub fn answer(text: &str) -> std::io::Result<()> {
 
 /// Reads results files and folders that the user named.
 fn read_runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
-    Ok(store::read_many(paths).map_err(unreadable)?)
+    Ok(store::read_many(paths, Part::Whole).map_err(unreadable)?)
+}
+
+/// The same without the requests' records, of which a long run has more than memory holds.
+fn read_summaries(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
+    Ok(store::read_many(paths, Part::Summaries).map_err(unreadable)?)
 }
 
 /// A results file that cannot be read is the user's to mend.
@@ -62,8 +67,21 @@ fn unreadable(error: StoreError) -> BadInput {
 
 /// Replaces a file in one step: a reader sees the old text or the new one.
 fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    store::replace(path, bytes)
-        .map_err(|error| anyhow::anyhow!("failed to {:#}", anyhow::Error::from(error)))
+    write_file(path, |out| out.write_all(bytes))
+}
+
+/// The same for a file that is written piece by piece. Where it goes is the user's to mend.
+fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    Ok(store::replace_with(path, write).map_err(unreadable)?)
+}
+
+/// Makes a folder that the user named, and those above it.
+fn make_folder(dir: &Path) -> anyhow::Result<()> {
+    Ok(std::fs::create_dir_all(dir)
+        .map_err(|error| BadInput(format!("failed to make {}: {error}", dir.display())))?)
 }
 
 /// The exit code of a command that ended in `error`.

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-
-use super::{answer, read_runs, replace_file};
+use super::{answer, make_folder, read_runs, replace_file};
 use crate::exit_codes;
 use crate::report::{page, svg_files};
 use crate::results::series::{RunSeries, parse, path_beside};
@@ -38,8 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         })
         .collect();
     if let Some(dir) = &args.svg {
-        std::fs::create_dir_all(dir)
-            .with_context(|| format!("failed to make {}", dir.display()))?;
+        make_folder(dir)?;
         for (name, svg) in svg_files(&runs, series.clone()) {
             replace_file(&dir.join(name), svg.as_bytes())?;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{BadInput, answer, read_runs, replace_file, unreadable};
+use super::{BadInput, answer, read_summaries, replace_file, unreadable};
 use crate::exit_codes;
 use crate::results::scoreboard::{HEADER, Row, levels_table, new_document, tables, update};
 use crate::results::store;
@@ -28,9 +28,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let mut runs = Vec::new();
     for path in &args.files {
         let found = if path.is_dir() {
-            store::read_folder(path).map_err(unreadable)?
+            store::read_folder(path, store::Part::Summaries).map_err(unreadable)?
         } else {
-            read_runs(std::slice::from_ref(path))?
+            read_summaries(std::slice::from_ref(path))?
         };
         runs.extend(found);
     }
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 }
 
 fn print(args: &Args) -> anyhow::Result<u8> {
-    let runs = read_runs(&args.files)?;
+    let runs = read_summaries(&args.files)?;
     let mut text = String::new();
     for run in &runs {
         text.push_str(&levels_table(&run.file));

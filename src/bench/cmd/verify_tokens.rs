@@ -9,11 +9,12 @@ use anyhow::anyhow;
 use serde_json::json;
 use tokenizers::Tokenizer;
 
-use super::{BadInput, answer, read_runs};
+use super::{BadInput, answer, read_summaries, unreadable};
 use crate::bench::config::values::BaseUrl;
 use crate::bench::http::Http;
 use crate::exit_codes;
 use crate::results::record::RequestRecord;
+use crate::results::store;
 
 /// Flags of `spark-bench verify-tokens`.
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,11 @@ const EXPLAINED: u64 = 1;
 /// If a file cannot be read, or no answer's text was kept.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let tokens = Tokens::of(args)?;
-    let runs = read_runs(&args.files)?;
-    let records = runs.iter().flat_map(|run| &run.file.levels).flat_map(|level| &level.requests);
-    let kept: Vec<(&str, u64)> = records.filter_map(text_and_usage).collect();
+    let mut kept: Vec<(String, u64)> = Vec::new();
+    for run in read_summaries(&args.files)? {
+        store::read_each_record(&run.path, |_, record| kept.extend(text_and_usage(record)))
+            .map_err(unreadable)?;
+    }
     if kept.is_empty() {
         let text = "no answer with both its text and the server's usage: run with --save-text";
         return Err(BadInput(text.into()).into());
@@ -85,9 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(if unexplained == 0 { exit_codes::OK } else { exit_codes::CHECK_FAILED })
 }
 
-fn text_and_usage(record: &RequestRecord) -> Option<(&str, u64)> {
+fn text_and_usage(record: RequestRecord) -> Option<(String, u64)> {
     let from_usage = record.ok && record.token_source == "usage";
-    record.text.as_deref().zip(record.n_out).filter(|_| from_usage)
+    record.text.zip(record.n_out).filter(|_| from_usage)
 }
 
 /// Who tokenises.
@@ -186,10 +189,10 @@ mod tests {
             text: Some("a b c".into()),
             ..RequestRecord::default()
         };
-        assert_eq!(text_and_usage(&record), Some(("a b c", 3)));
+        assert_eq!(text_and_usage(record.clone()), Some(("a b c".to_owned(), 3)));
         let estimated = RequestRecord { token_source: "estimated".into(), ..record.clone() };
-        assert_eq!(text_and_usage(&estimated), None);
-        assert_eq!(text_and_usage(&RequestRecord { text: None, ..record }), None);
+        assert_eq!(text_and_usage(estimated), None);
+        assert_eq!(text_and_usage(RequestRecord { text: None, ..record }), None);
     }
 
     #[test]

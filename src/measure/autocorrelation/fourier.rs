@@ -1,51 +1,24 @@
 //! All lagged products of a series at once, by fast Fourier transform.
-//!
-//! A textbook radix-2 transform on zero-padded data: it serves a check that runs once a level, so
-//! it is short rather than fast, and it is no reason for a dependency.
 
-/// Σ xᵢ·xᵢ₊ₗₐ₉ for each lag in 0 .. n.
+use realfft::RealFftPlanner;
+
+/// Σ xᵢ·xᵢ₊ₗₐ₉ for each lag in 0 .. n (Wiener–Khinchin: the power spectrum, transformed back).
 pub(super) fn lagged_products(series: &[f64]) -> Vec<f64> {
     let n = series.len();
     // Twice the length, so that the wrapped-around products are zeros.
     let size = (2 * n.max(1)).next_power_of_two();
-    let mut wave: Vec<Complex> = series.iter().map(|value| Complex(*value, 0.0)).collect();
-    wave.resize(size, Complex(0.0, 0.0));
-    transform(&mut wave);
-    // A power spectrum is real and even, so a forward transform of it is the inverse one, times n.
-    wave.iter_mut().for_each(|value| *value = Complex(value.0.powi(2) + value.1.powi(2), 0.0));
-    transform(&mut wave);
-    wave.iter().take(n).map(|value| value.0 / size as f64).collect()
-}
+    let mut planner = RealFftPlanner::new();
+    let (forward, backward) = (planner.plan_fft_forward(size), planner.plan_fft_inverse(size));
 
-#[derive(Clone, Copy)]
-struct Complex(f64, f64);
-
-/// In place; the length is a power of two.
-fn transform(wave: &mut [Complex]) {
-    let size = wave.len();
-    let shift = usize::BITS - size.trailing_zeros();
-    for index in 0..size {
-        let mirrored = if size == 1 { 0 } else { index.reverse_bits() >> shift };
-        if index < mirrored {
-            wave.swap(index, mirrored);
-        }
+    let mut wave = series.to_vec();
+    wave.resize(size, 0.0);
+    let mut spectrum = forward.make_output_vec();
+    forward.process(&mut wave, &mut spectrum).expect("both buffers have the plan's lengths");
+    for value in &mut spectrum {
+        (value.re, value.im) = (value.norm_sqr(), 0.0);
     }
-    let turn = |k: usize| -std::f64::consts::TAU * k as f64 / size as f64;
-    let roots: Vec<Complex> =
-        (0..size / 2).map(|k| Complex(turn(k).cos(), turn(k).sin())).collect();
-    let mut width = 2;
-    while width <= size {
-        let stride = size / width;
-        for block in wave.chunks_exact_mut(width) {
-            let (even, odd) = block.split_at_mut(width / 2);
-            for (k, (even, odd)) in even.iter_mut().zip(odd).enumerate() {
-                let root = roots[k * stride];
-                let turned =
-                    Complex(odd.0 * root.0 - odd.1 * root.1, odd.0 * root.1 + odd.1 * root.0);
-                *odd = Complex(even.0 - turned.0, even.1 - turned.1);
-                *even = Complex(even.0 + turned.0, even.1 + turned.1);
-            }
-        }
-        width *= 2;
-    }
+    backward.process(&mut spectrum, &mut wave).expect("a power spectrum is real at both ends");
+    wave.truncate(n);
+    wave.iter_mut().for_each(|product| *product /= size as f64);
+    wave
 }

@@ -6,6 +6,7 @@ use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
 use crate::measure::steady::{Edges, Window, edges, mean_in_flight, steady_window, tokens_within};
 use crate::measure::trace::RequestTrace;
+use rayon::prelude::*;
 use std::time::Duration;
 
 /// The load of one level.
@@ -62,7 +63,9 @@ impl Load {
             return None;
         }
         let rate = |part: Window| per_second(tokens_within(measured, part), part.length());
-        let rates: Vec<f64> = window.parts(parts).filter_map(rate).collect();
+        // Each part is a pass over all requests; a core takes some of them.
+        let windows: Vec<Window> = window.parts(parts).collect();
+        let rates: Vec<f64> = windows.into_par_iter().filter_map(rate).collect();
         batch_means(&rates)
     }
 

@@ -81,9 +81,12 @@ pub(super) fn summarise_metrics(
 /// The gaps of all requests together. Those of one request are no independent observations, so
 /// they are worth as many as the requests' mean gaps are.
 fn pooled_gaps(ok: &[&RequestTrace], n_eff_of_requests: Option<f64>) -> SampleSummary {
-    let mut gaps_us: Vec<u32> = ok.iter().flat_map(|trace| trace.gaps_us.iter().copied()).collect();
+    let mut gaps_us = Vec::with_capacity(ok.iter().map(|trace| trace.gaps_us.len()).sum());
+    for trace in ok {
+        gaps_us.extend_from_slice(&trace.gaps_us);
+    }
     gaps_us.par_sort_unstable();
-    let seconds = gaps_us.into_iter().map(|gap| f64::from(gap) / 1e6).collect();
+    let seconds = gaps_us.into_par_iter().map(|gap| f64::from(gap) / 1e6).collect();
     let sample = Sample::from_sorted(seconds);
     let n_eff = n_eff_of_requests.filter(|_| !sample.is_empty());
     SampleSummary::new(&sample, n_eff)

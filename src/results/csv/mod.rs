@@ -10,6 +10,7 @@ mod request_cells;
 use std::io::Write;
 
 use super::escape::spreadsheet_cell;
+use super::record::{Level, RequestRecord};
 use super::store::StoredRun;
 
 /// What begins the file.
@@ -59,55 +60,80 @@ pub fn write_levels<W: Write>(
     encoding: Encoding,
     out: W,
 ) -> Result<(), csv::Error> {
-    let rows = runs.iter().flat_map(|run| {
-        let levels = run.file.levels.iter().map(Some);
-        let none = run.file.levels.is_empty().then_some(None);
-        levels.chain(none).map(|level| level_cells::cells(run, level))
-    });
-    write(level_cells::columns(), rows, encoding, out)
+    let mut table = Table::new(&level_cells::columns(), encoding, out)?;
+    for run in runs {
+        for level in &run.file.levels {
+            table.add(&level_cells::cells(run, Some(level)))?;
+        }
+        if run.file.levels.is_empty() {
+            table.add(&level_cells::cells(run, None))?;
+        }
+    }
+    table.finish()
 }
 
-/// Writes one row for each request of each level of each run, warm-up included.
-///
-/// # Errors
-/// If `out` cannot be written.
-pub fn write_requests<W: Write>(
-    runs: &[StoredRun],
-    encoding: Encoding,
-    out: W,
-) -> Result<(), csv::Error> {
-    let rows = runs.iter().flat_map(|run| {
-        run.file.levels.iter().flat_map(move |level| {
-            let requests = level.requests.iter();
-            requests.map(move |request| request_cells::cells(run, level, request))
-        })
-    });
-    write(request_cells::columns(), rows, encoding, out)
+/// `requests.csv`, written row by row: one for each request, warm-up included.
+pub struct RequestsTable<W: Write>(Table<W>);
+
+impl<W: Write> RequestsTable<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn new(encoding: Encoding, out: W) -> Result<Self, csv::Error> {
+        Table::new(&request_cells::columns(), encoding, out).map(Self)
+    }
+
+    /// Writes the row of one request of a run's level. Their own records are not looked at.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn add(
+        &mut self,
+        run: &StoredRun,
+        level: &Level,
+        request: &RequestRecord,
+    ) -> Result<(), csv::Error> {
+        self.0.add(&request_cells::cells(run, level, request))
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn finish(self) -> Result<(), csv::Error> {
+        self.0.finish()
+    }
 }
 
-fn write<W: Write>(
-    columns: Vec<String>,
-    rows: impl Iterator<Item = Cells>,
-    encoding: Encoding,
-    mut out: W,
-) -> Result<(), csv::Error> {
-    if encoding == Encoding::Utf8WithBom {
-        out.write_all("\u{feff}".as_bytes())?;
+/// A header and rows of as many cells.
+struct Table<W: Write>(csv::Writer<W>);
+
+impl<W: Write> Table<W> {
+    fn new(columns: &[String], encoding: Encoding, mut out: W) -> Result<Self, csv::Error> {
+        if encoding == Encoding::Utf8WithBom {
+            out.write_all("\u{feff}".as_bytes())?;
+        }
+        let mut writer =
+            csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+        writer.write_record(columns)?;
+        Ok(Self(writer))
     }
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
-    writer.write_record(&columns)?;
-    for row in rows {
-        writer.write_record(row.iter().map(|(_, cell)| cell.show()))?;
+
+    fn add(&mut self, row: &Cells) -> Result<(), csv::Error> {
+        self.0.write_record(row.iter().map(|(_, cell)| cell.show()))
     }
-    writer.flush()?;
-    Ok(())
+
+    fn finish(mut self) -> Result<(), csv::Error> {
+        Ok(self.0.flush()?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::record::{
-        Level, Meta, MetricStats, MetricTable, Reason, RequestRecord, ResultsFile, Summary, Verdict,
+        Meta, MetricStats, MetricTable, Reason, ResultsFile, Summary, Verdict,
     };
     use std::collections::BTreeMap;
 
@@ -168,7 +194,11 @@ mod tests {
     #[test]
     fn a_formula_in_a_name_is_text() {
         let mut bytes = Vec::new();
-        write_requests(&runs(), Encoding::Utf8, &mut bytes).unwrap();
+        let run = &runs()[0];
+        let level = &run.file.levels[0];
+        let mut requests = RequestsTable::new(Encoding::Utf8, &mut bytes).unwrap();
+        requests.add(run, level, &level.requests[0]).unwrap();
+        requests.finish().unwrap();
         let rows = table(&bytes);
         assert_eq!(rows[0]["target"], "'=cmd|' /C calc'!A0");
         assert_eq!((rows[0]["n_out"].as_str(), rows[0]["ok"].as_str()), ("9", "true"));

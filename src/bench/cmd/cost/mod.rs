@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{BadInput, answer, read_runs};
+use super::{BadInput, answer, read_summaries};
 use crate::analyse::cost::{BreakEven, OwnCost, Workload, break_even};
 use crate::analyse::headline::tokens_for_the_same_money;
 use crate::bench::config::CostConfig;
@@ -49,7 +49,7 @@ struct Answer<'a> {
 /// If a file cannot be read, or the config lacks what no results file says.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let config = CostConfig::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
-    let runs = read_runs(&args.files)?;
+    let runs = read_summaries(&args.files)?;
     let answers = runs.iter().map(|run| work_out(&config, run)).collect::<Result<Vec<_>, _>>()?;
     if args.json {
         let all: Vec<Value> = answers.iter().map(|answer| to_json(&config, answer)).collect();
