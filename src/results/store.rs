@@ -116,7 +116,9 @@ fn pending_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
         // Narrowed by the umask, as for every other file: results are to be read and committed.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(dir)
+    fs::metadata(dir)?;
+    // The pending file's name, which tempfile adds to the error, tells a user nothing.
+    builder.tempfile_in(dir).map_err(|error| error.kind().into())
 }
 
 /// Writes a file whole, in place of an older one: a reader sees the old bytes or the new ones.
@@ -478,6 +480,10 @@ mod tests {
             "levels[0].requests[0].ok",
         );
         check(r#"{"schema_version": 1, "levels": [{"requests": []}]}"#, "summary");
+        let nowhere = dir.path().join("no/where.html");
+        let error = anyhow::Error::from(replace(&nowhere, b"").unwrap_err());
+        let text = format!("{error:#}");
+        assert!(text.contains("where.html") && !text.contains("pending"), "{text}");
         let missing = read(&dir.path().join("no.json")).unwrap_err();
         assert!(missing.to_string().contains("no.json"));
         let empty = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::exit_codes;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Most threads that read at once (default: all that this process may use).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one::<std::num::NonZeroUsize>)]
     threads: Option<std::num::NonZeroUsize>,
     /// Leave the CPU's memory alone.
     #[arg(long)]

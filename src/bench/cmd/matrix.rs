@@ -67,6 +67,11 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let costs = args.costs.as_deref().map(CostConfig::load).transpose();
     let costs = costs.map_err(|error| BadInput(error.to_string()))?;
     let order = if args.interleave { Order::Interleaved } else { Order::OneByOne };
+    // One bad config of several is named and left out; nothing but bad ones is a mistake.
+    if plan.targets.is_empty() && !args.dry_run {
+        let texts: Vec<&str> = plan.bad.iter().map(|bad| bad.text.as_str()).collect();
+        return Err(BadInput(texts.join("; ")).into());
+    }
     if order == Order::Interleaved {
         pair(&plan)?;
     }

@@ -236,7 +236,36 @@ fn text(outcomes: &[Outcome], headlines: &[String]) -> String {
     for outcome in outcomes {
         text.push_str(&format!("{}\n", outcome.path.display()));
     }
+    for hint in outcomes.iter().filter_map(|outcome| hint(&outcome.file)) {
+        text.push_str(&format!("hint: {hint}\n"));
+    }
     text
+}
+
+/// What to look at where nothing of a run went well and the reason is an ordinary one.
+fn hint(file: &ResultsFile) -> Option<String> {
+    let summaries = || file.levels.iter().map(|level| &level.summary);
+    if summaries().any(|summary| summary.n_ok > 0) {
+        return None;
+    }
+    let all_are = |class: &str| summaries().all(|summary| summary.errors.contains_key(class));
+    let (target, url) = (&file.meta.target, &file.meta.base_url);
+    if file.levels.is_empty() {
+        None
+    } else if all_are("connect") {
+        Some(format!("{target}: nothing answers at {url}; does a server listen there?"))
+    } else if all_are("http_404") && !url.ends_with("/v1") {
+        Some(format!("{target}: {url} has no such page; most base URLs end in /v1"))
+    } else if all_are("http_404") {
+        Some(format!("{target}: {url} has no such page, or no model {:?}", file.meta.model))
+    } else if all_are("http_401") || all_are("http_403") {
+        Some(format!(
+            "{target}: {url} wants a key; name the variable that holds it with --key-env \
+             (key_env in a config)"
+        ))
+    } else {
+        None
+    }
 }
 
 fn json(outcomes: &[Outcome], headlines: &[String]) -> serde_json::Value {
@@ -255,4 +284,40 @@ fn json(outcomes: &[Outcome], headlines: &[String]) -> serde_json::Value {
 
 fn path_text(path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::record::{Level, Meta, Summary, Verdict};
+
+    fn failed_with(class: &str, base_url: &str, n_ok: u64) -> ResultsFile {
+        let meta = Meta { target: "box".into(), base_url: base_url.into(), ..Meta::default() };
+        let summary =
+            Summary { n_ok, errors: [(class.to_owned(), 3)].into(), ..Summary::default() };
+        let level = Level {
+            summary,
+            hardware: None,
+            server_metrics: None,
+            flags: Vec::new(),
+            verdict: Verdict::Invalid,
+            requests: Vec::new(),
+        };
+        ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
+    }
+
+    #[test]
+    fn where_nothing_went_well_the_ordinary_reason_is_named() {
+        let check = |class: &str, url: &str, expect: &str| {
+            let hint = hint(&failed_with(class, url, 0)).unwrap();
+            assert!(hint.starts_with("box: ") && hint.contains(expect), "{hint}");
+        };
+        check("connect", "http://127.0.0.1:9/v1", "nothing answers at http://127.0.0.1:9/v1");
+        check("http_404", "http://127.0.0.1:9", "end in /v1");
+        check("http_404", "http://127.0.0.1:9/v1", "no model");
+        check("http_401", "http://127.0.0.1:9/v1", "--key-env");
+        assert_eq!(hint(&failed_with("stall_timeout", "http://a/v1", 0)), None);
+        assert_eq!(hint(&failed_with("connect", "http://a/v1", 1)), None);
+        assert_eq!(hint(&ResultsFile::new(Meta::default())), None, "it says itself why");
+    }
 }

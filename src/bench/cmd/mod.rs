@@ -84,6 +84,11 @@ fn make_folder(dir: &Path) -> anyhow::Result<()> {
         .map_err(|error| BadInput(format!("failed to make {}: {error}", dir.display())))?)
 }
 
+/// A flag's number of at least one thing: clap's own words for it are those of Rust's types.
+fn at_least_one<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "must be a whole number, 1 or more".to_owned())
+}
+
 /// The exit code of a command that ended in `error`.
 pub fn exit_code_of(error: &anyhow::Error) -> u8 {
     let bad_input = error.chain().any(|cause| cause.is::<BadInput>());

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::BadInput;
 use super::announce::announce;
+use super::at_least_one;
 use super::measuring::{Common, Session};
 use crate::bench::config::target::max_tokens_field;
 use crate::bench::config::values::{BaseUrl, Ladder, Name, NonNegative, Positive, Requests};
@@ -53,10 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "LIST")]
     concurrency: Option<Ladder>,
     /// ok requests that each level needs [default: 200].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
     n: Option<NonZeroU32>,
     /// Most measured requests that a level sends [default: 3n].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
     max_attempts: Option<NonZeroU32>,
     /// Longest time for a level [default: none].
     #[arg(long, value_name = "TIME")]
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
     /// Output tokens to ask for [default: 256].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
     max_tokens: Option<NonZeroU32>,
     /// Forbid the end of an answer before max-tokens.
     #[arg(long)]

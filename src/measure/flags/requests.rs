@@ -5,7 +5,7 @@ use super::{Flag, FlagName, Severity, percent};
 use crate::measure::level::LevelSummary;
 use crate::measure::metrics::{ttft_budget, usage_tokens};
 use crate::measure::proportion::clopper_pearson;
-use crate::measure::trace::{RequestTrace, TokenSource};
+use crate::measure::trace::{FailureClass, Outcome, RequestTrace, TokenSource};
 
 /// From this share of failures on, the ok requests are no fair sample any more: a p99 would rest
 /// on requests that were slower than it and are missing.
@@ -29,7 +29,7 @@ pub(super) fn flags(
     let ok: Vec<&RequestTrace> =
         measured.iter().copied().filter(|trace| trace.outcome.is_ok()).collect();
     let found = [
-        error_rate(summary),
+        error_rate(summary, measured),
         length.and_then(|length| length_mismatch(&ok, length)),
         usage_missing(&ok),
         usage_mismatch(measured),
@@ -41,13 +41,19 @@ pub(super) fn flags(
     found.into_iter().flatten().collect()
 }
 
-fn error_rate(summary: &LevelSummary) -> Option<Flag> {
+fn error_rate(summary: &LevelSummary, measured: &[&RequestTrace]) -> Option<Flag> {
     let (errors, n) = (summary.n_err, summary.n());
     let (_, high) = clopper_pearson(errors, n).filter(|_| errors > 0)?;
     let share = errors as f64 / n as f64;
     let severity = if share >= INVALID_ERROR_SHARE { Severity::Invalid } else { Severity::Flagged };
-    let classes: Vec<String> =
-        summary.errors.iter().map(|(class, count)| format!("{count} × {class}")).collect();
+    let classes: Vec<String> = summary
+        .errors
+        .iter()
+        .map(|(class, count)| match first_message(measured, *class) {
+            Some(message) => format!("{count} × {class} ({message})"),
+            None => format!("{count} × {class}"),
+        })
+        .collect();
     let text = format!(
         "{errors} of {n} requests failed ({}; 95 % confident: at most {}): {}",
         percent(share),
@@ -56,6 +62,21 @@ fn error_rate(summary: &LevelSummary) -> Option<Flag> {
     );
     let flag = Flag::new(FlagName::ErrorRate, severity, text);
     Some(flag.number("n_err", errors as f64).number("share", share).number("share_high_95", high))
+}
+
+/// What the first failure of a class said, as far as it fits beside others.
+fn first_message(measured: &[&RequestTrace], class: FailureClass) -> Option<String> {
+    const CHARS_MAX: usize = 120;
+    let message = measured.iter().find_map(|trace| match &trace.outcome {
+        Outcome::Failed(its, message) if *its == class && !message.is_empty() => Some(message),
+        _ => None,
+    })?;
+    let mut chars = message.chars();
+    let mut start: String = chars.by_ref().take(CHARS_MAX).collect();
+    if chars.next().is_some() {
+        start.push('…');
+    }
+    Some(start)
 }
 
 fn length_mismatch(ok: &[&RequestTrace], length: AskedLength) -> Option<Flag> {

@@ -74,8 +74,10 @@ impl Row {
             target: meta.target.clone(),
             change: meta.change.clone(),
             ttft_ms: Figure::of(at(ALONE), |summary| {
-                let p50 = milliseconds(summary.metric("ttft").and_then(|ttft| ttft.p50));
-                format!("{p50} / {}", ttft_p99(summary))
+                match summary.metric("ttft").and_then(|ttft| ttft.p50) {
+                    None => NONE.to_owned(),
+                    p50 => format!("{} / {}", milliseconds(p50), ttft_p99(summary)),
+                }
             }),
             decode_tps: Figure::of(at(ALONE), |summary| {
                 number(summary.metric("decode_tps").and_then(|tps| tps.p50), 1)
@@ -265,6 +267,15 @@ mod tests {
     fn a_p99_of_few_requests_is_not_printed_and_a_missing_level_is_a_dash() {
         let row = Row::of(&file(vec![level(1, 99)])).markdown();
         assert!(row.contains("| 125 / n<100 | 16.9 | - |"), "{row}");
+        let mut nothing = level(1, 0);
+        nothing.verdict = Verdict::Invalid;
+        nothing.summary.metrics.0.clear();
+        nothing.summary.throughput_tps = None;
+        let row = Row::of(&file(vec![nothing])).markdown();
+        assert!(
+            row.contains("| baseline | - | - | - |"),
+            "no figure, so none is crossed out: {row}"
+        );
     }
 
     #[test]

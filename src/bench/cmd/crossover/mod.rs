@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::measuring::{Common, block_on};
-use super::{BadInput, answer, read_runs, replace_file};
+use super::{BadInput, answer, at_least_one, read_runs, replace_file};
 use crate::analyse::crossover::Answer;
 use crate::bench::config::engines::ENGINES_FILE_NAME;
 use crate::exit_codes;
@@ -30,14 +30,17 @@ pub struct Args {
     b: Vec<PathBuf>,
     /// Prompt lengths to measure, in tokens by the server's own count.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',',
-        default_values_t = [512, 1024, 2048, 3072, 4096, 6144].map(tokens))]
+        default_values_t = [512, 1024, 2048, 3072, 4096, 6144].map(tokens),
+        value_parser = at_least_one::<NonZeroU32>)]
     lengths: Vec<NonZeroU32>,
     /// Requests of each length for each target; half of them before the other target, half after
     /// it (A B B A).
-    #[arg(long, value_name = "N", default_value_t = tokens(10))]
+    #[arg(long, value_name = "N", default_value_t = tokens(10),
+        value_parser = at_least_one::<NonZeroU32>)]
     n: NonZeroU32,
     /// Output tokens of each request.
-    #[arg(long, value_name = "N", default_value_t = tokens(8))]
+    #[arg(long, value_name = "N", default_value_t = tokens(8),
+        value_parser = at_least_one::<NonZeroU32>)]
     output_tokens: NonZeroU32,
     /// The engines file [default: engines.toml beside each config].
     #[arg(long, value_name = "FILE")]
