@@ -226,7 +226,7 @@ fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, Store
     let file = fs::File::open(path).map_err(unreadable)?;
     let mut pieces = BufReader::with_capacity(PIECE_BYTES, &file);
     let version = streaming::version(&mut pieces).map_err(no_results)?;
-    match version.schema_version {
+    match version {
         Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(StoreError::Newer { path: path.to_owned(), found })
         }
@@ -472,6 +472,8 @@ mod tests {
         check("", "EOF");
         check("[1]", "expected an object");
         check(r#"{"schema_version": 999}"#, "999");
+        check(r#" { "schema_version" : 999 , "meta": 1}"#, "999");
+        check(r#"{"meta": 1, "schema_version": 999}"#, "999");
         check(r#"{"schema_version": 1, "meta": {"target": 3}}"#, "meta.target");
         check(r#"{"levels": []}"#, "meta");
         check(r#"{"schema_version": 1, "meta": {}, "levels": {}}"#, "array of levels");
