@@ -1,8 +1,10 @@
-//! Tells the compiler which commit a release is built from.
+//! Tells the compiler what this build calls itself: the version, and the commit of a release.
 //!
 //! Only releases: each commit would otherwise rebuild everything in a developer's folder.
 
 use std::process::Command;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -15,6 +17,9 @@ fn main() {
         let commit = git(&["rev-parse", "--short=12", "HEAD"]);
         let commit = commit.unwrap_or_else(|| "unknown".to_owned());
         println!("cargo:rustc-env=SPARK_COMMIT={commit}");
+        println!("cargo:rustc-env=SPARK_VERSION={VERSION} ({commit})");
+    } else {
+        println!("cargo:rustc-env=SPARK_VERSION={VERSION} (debug build)");
     }
 }
 

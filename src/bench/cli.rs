@@ -6,7 +6,7 @@ use super::cmd;
 
 /// Measures OpenAI-compatible endpoints, and says when a number is not to be believed.
 #[derive(Debug, Parser)]
-#[command(name = "spark-bench", version, about, arg_required_else_help = true)]
+#[command(name = "spark-bench", version = env!("SPARK_VERSION"), about, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

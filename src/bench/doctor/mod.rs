@@ -65,7 +65,7 @@ impl Build {
     /// The build that is running.
     pub fn this() -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("SPARK_VERSION"),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" },
             llama: cfg!(feature = "llama"),
             cuda: cfg!(feature = "cuda"),

@@ -119,7 +119,7 @@ fn meta(
         n: u64::from(work.requests.default.get()),
         warmup: u64::from(work.warmup),
         client: work.client.to_string(),
-        harness_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        harness_version: Some(env!("SPARK_VERSION").to_owned()),
         argv: harness.argv.clone(),
         config: Some(ConfigText { path, text: config.text.clone(), sha256 }),
         repeat: Some(repeat),

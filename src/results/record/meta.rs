@@ -45,7 +45,7 @@ pub struct Meta {
     pub warmup: u64,
     /// Where the client ran.
     pub client: String,
-    /// This harness.
+    /// This harness: its version, and the commit that it was built from.
     #[serde(default)]
     pub harness_version: Option<String>,
     /// Its command line.
