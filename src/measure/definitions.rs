@@ -24,7 +24,7 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
         "decode_tps",
         "(n_out - k1) / (last event with text - first event with text), tokens per second, with k1 \
          = tokens in the first event where the server says so, else 1: the first token is \
-         prefill's. Null for fewer than two tokens or one instant.",
+         prefill's. Null where n_out <= k1 or all text came at one instant.",
     ),
     ("tpot", "1 / decode_tps, s per token."),
     (

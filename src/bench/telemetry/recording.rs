@@ -30,7 +30,7 @@ pub struct WindowFacts {
     pub total_tokens: Option<f64>,
     /// The config's `wall_power_w`: the whole box under load.
     pub wall_power_w: Option<f64>,
-    /// How late a 10 ms sleep of the runtime woke up, 99th percentile.
+    /// How late the event loops ran what was due, 99th percentile.
     pub loop_lag_ms_p99: Option<f64>,
 }
 

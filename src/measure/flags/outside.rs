@@ -72,7 +72,7 @@ pub struct ClientFacts {
     pub gap_error_p99: Option<Duration>,
     /// CPU time ÷ wall time ÷ the cores it may use, 0 ..= 1.
     pub cpu_share: Option<f64>,
-    /// How late a short sleep woke up, 99th percentile.
+    /// How late the event loops ran what was due, 99th percentile.
     pub loop_lag_p99: Option<Duration>,
 }
 

@@ -72,7 +72,7 @@ pub struct Load {
     pub idle: Option<Window>,
     /// What a wall meter said under load, watts: the whole box. It stands before all other sources.
     pub wall_power_w: Option<f64>,
-    /// How late a 10 ms sleep of the harness's runtime woke up, 99th percentile, milliseconds.
+    /// How late the harness's event loops ran what was due, 99th percentile, milliseconds.
     pub loop_lag_ms_p99: Option<f64>,
 }
 

@@ -155,7 +155,7 @@ pub struct HarnessUsage {
     pub cpu_s: Option<f64>,
     /// Resident set.
     pub rss_bytes_max: Option<u64>,
-    /// How late a 10 ms sleep woke up, 99th percentile.
+    /// How late the event loops ran what was due, 99th percentile.
     pub loop_lag_ms_p99: Option<f64>,
 }
 

@@ -249,7 +249,7 @@ pub struct FloorRow {
     pub cpu_us_per_event: Option<f64>,
     /// Resident bytes for each stream.
     pub bytes_per_stream: Option<f64>,
-    /// How late a 10 ms sleep woke up, 99th percentile.
+    /// How late the event loops ran what was due, 99th percentile.
     pub loop_lag_ms_p99: Option<f64>,
     /// Events that were sent and not seen.
     pub lost_events: u64,

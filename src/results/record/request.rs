@@ -38,7 +38,7 @@ pub struct RequestRecord {
     pub e2e: Option<f64>,
     /// Output tokens; see `token_source`.
     pub n_out: Option<u64>,
-    /// Tokens per second while text flowed; null for fewer than two tokens or one instant.
+    /// Tokens per second while text flowed; null without tokens, or time, after the first event.
     pub decode_tps: Option<f64>,
     /// Its inverse, seconds per token.
     #[serde(default)]
