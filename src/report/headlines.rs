@@ -103,14 +103,7 @@ mod tests {
         };
         let stats = MetricStats { p50: Some(tps), ..MetricStats::default() };
         summary.metrics.0.insert("decode_tps".into(), stats);
-        Level {
-            summary,
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict,
-            requests: Vec::new(),
-        }
+        Level { summary, verdict, ..Level::default() }
     }
 
     fn run(target: &str, prompts: &str, levels: Vec<Level>) -> ResultsFile {

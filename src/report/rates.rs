@@ -196,7 +196,7 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Meta, ResultsFile, Summary, Verdict};
+    use crate::results::record::{Meta, ResultsFile, Summary};
 
     fn request(n_prompt: u64, ttft: f64, connect_s: Option<f64>) -> RequestRecord {
         RequestRecord {
@@ -217,11 +217,8 @@ mod tests {
         let warmup = RequestRecord { phase: "warmup".into(), ..request(9, 9.0, None) };
         let level = Level {
             summary: Summary { concurrency: 1, ..Summary::default() },
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Valid,
             requests: vec![warmup, request(100, 0.51, None), request(200, 1.07, Some(0.03))],
+            ..Level::default()
         };
         let file = ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) };
         let run = StoredRun { path: "made-up.json".into(), file };

@@ -163,7 +163,7 @@ pub fn section(runs: &[Run]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Meta, ServerTimesRecord, Summary, Verdict};
+    use crate::results::record::{Meta, ServerTimesRecord, Summary};
 
     fn request(ttft: f64) -> RequestRecord {
         RequestRecord {
@@ -193,11 +193,8 @@ mod tests {
         };
         let level = Level {
             summary: Summary { concurrency: 1, ..Summary::default() },
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Valid,
             requests,
+            ..Level::default()
         };
         ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
     }

@@ -340,7 +340,7 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Level, Meta, Summary, Verdict};
+    use crate::results::record::{Level, Meta, Summary};
 
     fn run(target: &str, date: &str) -> ResultsFile {
         let meta = Meta {
@@ -364,22 +364,18 @@ mod tests {
     }
 
     fn with_records(counts: &[u32]) -> ResultsFile {
+        let record = |index| RequestRecord {
+            index,
+            ttft: Some(0.1 + f64::from(index)),
+            ..RequestRecord::default()
+        };
         let mut file = run("a", "2026-10-20T03:12:44Z");
         file.levels = counts
             .iter()
             .map(|&count| Level {
                 summary: Summary { concurrency: count, ..Summary::default() },
-                hardware: None,
-                server_metrics: None,
-                flags: Vec::new(),
-                verdict: Verdict::Valid,
-                requests: (0..count)
-                    .map(|index| RequestRecord {
-                        index,
-                        ttft: Some(0.1 + f64::from(index)),
-                        ..RequestRecord::default()
-                    })
-                    .collect(),
+                requests: (0..count).map(record).collect(),
+                ..Level::default()
             })
             .collect();
         file

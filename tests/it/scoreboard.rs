@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use spark::results::record::{Level, Meta, ResultsFile, Summary, Verdict};
+use spark::results::record::{Level, Meta, ResultsFile, Summary};
 use spark::results::{scoreboard, store};
 
 fn root() -> &'static Path {
@@ -24,11 +24,7 @@ fn run_file(target: &str) -> ResultsFile {
     };
     let level = Level {
         summary: Summary { concurrency: 1, n_ok: 7, n: 7, ..Summary::default() },
-        hardware: None,
-        server_metrics: None,
-        flags: Vec::new(),
-        verdict: Verdict::Valid,
-        requests: Vec::new(),
+        ..Level::default()
     };
     ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
 }

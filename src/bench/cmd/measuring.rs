@@ -295,14 +295,7 @@ mod tests {
         let meta = Meta { target: "box".into(), base_url: base_url.into(), ..Meta::default() };
         let summary =
             Summary { n_ok, errors: [(class.to_owned(), 3)].into(), ..Summary::default() };
-        let level = Level {
-            summary,
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Invalid,
-            requests: Vec::new(),
-        };
+        let level = Level { summary, verdict: Verdict::Invalid, ..Level::default() };
         ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
     }
 

@@ -132,9 +132,7 @@ impl<W: Write> Table<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{
-        Meta, MetricStats, MetricTable, Reason, ResultsFile, Summary, Verdict,
-    };
+    use crate::results::record::{Meta, MetricStats, MetricTable, Reason, ResultsFile, Summary};
     use std::collections::BTreeMap;
 
     fn runs() -> Vec<StoredRun> {
@@ -156,11 +154,8 @@ mod tests {
                 metrics: MetricTable(BTreeMap::from([("ttft".to_owned(), ttft)])),
                 ..Summary::default()
             },
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Valid,
             requests: vec![RequestRecord { ok: true, n_out: Some(9), ..RequestRecord::default() }],
+            ..Level::default()
         };
         let measured = ResultsFile { levels: vec![level], ..ResultsFile::new(meta.clone()) };
         let skipped = ResultsFile {

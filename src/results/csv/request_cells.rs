@@ -1,20 +1,13 @@
 //! The columns of `requests.csv`.
 
 use super::{Cell, Cells};
-use crate::results::record::{Level, Meta, RequestRecord, ResultsFile, Summary, Verdict};
+use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
 use crate::results::store::StoredRun;
 
 /// Their names.
 pub(super) fn columns() -> Vec<String> {
     let run = StoredRun { path: "".into(), file: ResultsFile::new(Meta::default()) };
-    let level = Level {
-        summary: Summary::default(),
-        hardware: None,
-        server_metrics: None,
-        flags: Vec::new(),
-        verdict: Verdict::Valid,
-        requests: Vec::new(),
-    };
+    let level = Level::default();
     let cells = cells(&run, &level, &RequestRecord::default());
     cells.into_iter().map(|(name, _)| name).collect()
 }

@@ -59,11 +59,9 @@ fn written(folder: &Path) -> PathBuf {
     let summary = Summary { concurrency: 1, n_ok: 4, ..Summary::default() };
     let level = Level {
         summary,
-        hardware: None,
-        server_metrics: None,
-        flags: Vec::new(),
         verdict: crate::results::record::Verdict::Valid,
         requests: Vec::new(),
+        ..Level::default()
     };
     journal.level_end(&level).unwrap();
     journal.level(&LevelHead { key: "k2".into(), ..head() }).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{Hardware, RequestRecord};
 
 /// One level of the ladder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
     /// The figures.
     pub summary: Summary,

@@ -117,14 +117,7 @@ mod tests {
     fn a_level_is_a_line_under_the_head() {
         let meta = Meta { target: "a\u{1b}[2J".into(), ..Meta::default() };
         let summary = Summary { concurrency: 64, n_ok: 200, n_err: 1, ..Summary::default() };
-        let level = Level {
-            summary,
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Invalid,
-            requests: Vec::new(),
-        };
+        let level = Level { summary, verdict: Verdict::Invalid, ..Level::default() };
         let text = levels_table(&ResultsFile { levels: vec![level], ..ResultsFile::new(meta) });
         let lines: Vec<&str> = text.lines().collect();
         assert!(!text.contains('\u{1b}'));

@@ -230,14 +230,7 @@ mod tests {
             metrics,
             ..Summary::default()
         };
-        Level {
-            summary,
-            hardware: None,
-            server_metrics: None,
-            flags: Vec::new(),
-            verdict: Verdict::Valid,
-            requests: Vec::new(),
-        }
+        Level { summary, ..Level::default() }
     }
 
     fn file(levels: Vec<Level>) -> ResultsFile {
