@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use super::error::RequestError;
+use super::weight;
 
 /// The fields of one object that were not read yet.
 #[derive(Debug)]
@@ -21,10 +22,13 @@ impl Fields {
     /// The fields of a body.
     ///
     /// # Errors
-    /// When it is not JSON, or not an object.
+    /// When it is not JSON, not an object, or one of more values than any request has.
     pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
         if std::str::from_utf8(body).is_err() {
             return Err(invalid_json("it is not UTF-8"));
+        }
+        if !weight::is_bearable(body) {
+            return Err(RequestError::body("The request's body has far too many values."));
         }
         let value: Value =
             serde_json::from_slice(body).map_err(|error| invalid_json(&error.to_string()))?;

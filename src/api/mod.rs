@@ -13,3 +13,4 @@ pub mod models;
 pub mod options;
 pub mod sse;
 pub mod usage;
+mod weight;

@@ -95,8 +95,6 @@ where
     tokio::pin!(stop);
     let app = Arc::new(App::new(config.api_key.as_ref(), Arc::new(Metrics::default())));
     let connections = Connections::start(listener, http::router(Arc::clone(&app)))?;
-    let (model, address) = (config.gguf.display(), connections.address());
-    tracing::info!("loading {model}; http://{address}/health answers 503 until it is ready");
     let mut thread = inference::spawn(load, config.max_queue)?;
     let started = tokio::select! {
         ready = thread.ready() => match ready {

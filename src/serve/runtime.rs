@@ -8,8 +8,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::cli::LogFormat;
 
-/// The HTTP side has little to do; more threads would take cores from the engine.
-const WORKERS: usize = 2;
+/// The HTTP side has little to do, and a token is cheapest with one thread: whenever one of several
+/// finds work, tokio wakes another to look for more, so each token would wake two of them.
+const WORKERS: usize = 1;
 /// Long prompts that are tokenised at the same time, at most.
 const BLOCKING_THREADS: usize = 4;
 /// llama.cpp's tokenisers recurse over their input. Only what is touched costs memory.

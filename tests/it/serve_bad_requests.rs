@@ -61,6 +61,8 @@ fn not_json() -> Vec<Case> {
         whole(CHAT, r#"{"temperature": 1e999}"#, "not valid JSON"),
         whole(CHAT, r#"{"messages": "\ud800"}"#, "not valid JSON"),
         whole(CHAT, &"[".repeat(10_000), "not valid JSON"),
+        whole(CHAT, &format!("[{}0]", "[],".repeat(1 << 18)), "far too many values"),
+        whole(TEXT, &format!("{{\"prompt\": [{}0]}}", "0,".repeat(1 << 21)), "far too many values"),
         whole(CHAT, "[]", "must be a JSON object, but it is an array"),
         whole(CHAT, "null", "must be a JSON object, but it is null"),
         whole(CHAT, "\"text\"", "must be a JSON object"),

@@ -82,12 +82,30 @@ fn http_1_0_gets_its_answer_up_to_the_end_of_the_connection() {
 #[test]
 fn heads_too_large_are_refused_and_end_only_their_connection() {
     let server = Server::saying("fine");
-    let many: String = (0..200).map(|n| format!("X-{n}: a\r\n")).collect();
-    for (head, status) in [
-        (format!("GET /health HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(1 << 20)), 431),
-        (format!("GET /health HTTP/1.1\r\n{many}\r\n"), 431),
-        (format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000)), 414),
+    let headers = |n: usize| (0..n).map(|n| format!("X-{n}: a\r\n")).collect::<String>();
+    let large = |n: usize| format!("X: {}\r\n", "a".repeat(n));
+    let path = |n: usize| "a".repeat(n);
+    for (line, headers, status) in [
+        ("/health".to_owned(), large(70_000), 431),
+        ("/health".to_owned(), headers(200), 431),
+        (format!("/{}", path(9_000)), String::new(), 414),
+        (format!("/health?{}", path(60_000)), String::new(), 414),
     ] {
+        let head = format!("GET {line} HTTP/1.1\r\nHost: t\r\n{headers}\r\n");
+        let mut connection = Connection::open(server.address);
+        connection.send(head.as_bytes());
+        let reply = connection.reply();
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.json()["error"]["type"], "invalid_request_error", "{reply:?}");
+        assert_eq!(server.chat("Hi", "").status, 200);
+    }
+    // hyper refuses these itself, without a body.
+    for (line, headers, status) in [
+        ("/health".to_owned(), large(1 << 20), 431),
+        ("/health".to_owned(), headers(500), 431),
+        (format!("/{}", path(70_000)), String::new(), 414),
+    ] {
+        let head = format!("GET {line} HTTP/1.1\r\nHost: t\r\n{headers}\r\n");
         let mut connection = Connection::open(server.address);
         connection.send_as_far_as_it_goes(head.as_bytes());
         assert_eq!(connection.read_head().0, status);

@@ -106,6 +106,36 @@ fn who_hangs_up_while_it_runs_frees_the_slot_streaming_or_not() {
 }
 
 #[test]
+fn who_sent_more_than_its_request_and_hangs_up_is_found_out_too() {
+    let server = gated(64);
+    let mut n_gone = 0.0;
+    for more in ["\r\n", "GET /health HTTP/1.1\r\nHost: t\r\n\r\n", "POST /v1/chat"] {
+        for stream in [false, true] {
+            let mut running = Connection::open(server.address);
+            let mut queued = Connection::open(server.address);
+            let body = chat_body("goes", &format!(r#", "stream": {stream}"#));
+            running.post_and(CHAT, &body, more);
+            server.gate.wait_until_held();
+            server.wait_for_metric(RUNNING, 1.0);
+            queued.post_and(CHAT, &body, more);
+            server.wait_for_metric(QUEUED, 1.0);
+            n_gone += 1.0;
+            drop(queued);
+            server.wait_for_metric("spark_serve_cancelled_while_queued_total", n_gone);
+            if stream {
+                // With nothing of ours unread its end is an orderly one.
+                running.read_head();
+                running.event().unwrap();
+            }
+            drop(running);
+            server.wait_for_metric("spark_serve_cancelled_while_running_total", n_gone);
+            server.wait_for_metric(RUNNING, 0.0);
+        }
+    }
+    assert_eq!(server.metric(r#"spark_serve_requests_total{outcome="refused"}"#), 0.0);
+}
+
+#[test]
 fn a_decode_ends_within_one_token_of_the_hang_up() {
     let server = gated(64);
     let mut client = streaming(&server, "Hi");

@@ -161,6 +161,8 @@ fn an_engine_that_fails_is_a_500_or_an_error_event() {
         assert_eq!(server.chat("go on", "").json()["choices"][0]["message"]["content"], "fine");
     }
     assert_eq!(server.metric(r#"spark_serve_requests_total{outcome="failed"}"#), 4.0);
+    // Each request has one outcome.
+    assert_eq!(server.metric(r#"spark_serve_requests_total{outcome="refused"}"#), 0.0);
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::api::event::AnswerEvent;
 use crate::api::options::StreamUsage;
+use crate::api::sse;
 use crate::api::usage::{PerfMetrics, Timings, Usage};
 use crate::serve::inference::{Completion, FinishReason, TextChunk};
 
@@ -40,21 +43,21 @@ impl Envelope {
     }
 }
 
-/// The form of an endpoint's answers. Each method writes the JSON of one event, or of the whole.
+/// The form of an endpoint's answers. Each method writes the frame of one event, or the whole.
 pub trait Form: Send + Unpin + 'static {
     /// The event that is sent as soon as the request is accepted, if there is one.
-    fn opening(&self) -> Option<String>;
+    fn opening(&self) -> Option<Bytes>;
 
     /// A piece of the answer.
-    fn piece(&mut self, chunk: &TextChunk) -> String;
+    fn piece(&mut self, chunk: &TextChunk) -> Bytes;
 
     /// The answer's end.
-    fn finish(&mut self, end: &End) -> String;
+    fn finish(&mut self, end: &End) -> Bytes;
 
     /// The event that carries only the usage.
-    fn usage(&self, usage: Usage) -> String;
+    fn usage(&self, usage: Usage) -> Bytes;
 
-    /// The whole answer in one.
+    /// The JSON of the whole answer in one.
     fn whole(&mut self, all: TextChunk, end: &End) -> String;
 }
 
@@ -112,6 +115,39 @@ pub fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("an answer has string keys only")
 }
 
+/// The frame of an event.
+pub fn frame(event: &impl serde::Serialize) -> Bytes {
+    Bytes::from(sse::frame(&json(event)))
+}
+
+/// The frame of an event of which only a text changes from token to token: the rest is written once.
+pub struct Mould {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Mould {
+    /// Where the text will be. No later field of an event has it.
+    pub const GAP: &str = "\u{10FFFD}";
+
+    /// From an event whose text is [`Self::GAP`].
+    pub fn of(event: &impl serde::Serialize) -> Self {
+        let whole = sse::frame(&json(event));
+        let gap = format!("\"{}\"", Self::GAP);
+        let (before, after) = whole.rsplit_once(&gap).expect("the event has the gap for its text");
+        Self { before: before.as_bytes().to_vec(), after: after.as_bytes().to_vec() }
+    }
+
+    /// The frame of the event with this text.
+    pub fn fill(&self, text: &str) -> Bytes {
+        let mut frame = Vec::with_capacity(self.before.len() + self.after.len() + text.len() + 16);
+        frame.extend_from_slice(&self.before);
+        serde_json::to_writer(&mut frame, text).expect("a Vec takes any text");
+        frame.extend_from_slice(&self.after);
+        Bytes::from(frame)
+    }
+}
+
 /// The text of bytes that are not necessarily whole characters.
 pub fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -166,6 +202,15 @@ mod tests {
         assert_eq!(times.queue_ms, 1500.0);
         assert_eq!(end.perf_metrics.server_time_to_first_token, "1.550000");
         assert_eq!(end.perf_metrics.server_processing_time, "1.750000");
+    }
+
+    #[test]
+    fn a_filled_mould_is_the_frame_of_the_event() {
+        let event = |text: &str| vec![("\u{10FFFD}", text.to_owned()), ("b", String::new())];
+        let mould = Mould::of(&event(Mould::GAP));
+        for text in ["", "a", "\"\n\u{0}é😀\u{10FFFD}"] {
+            assert_eq!(mould.fill(text), frame(&event(text)));
+        }
     }
 
     #[test]

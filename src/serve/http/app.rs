@@ -12,6 +12,7 @@ use crate::serve::inference::{InferenceHandle, Tokenizer};
 use crate::serve::metrics::Metrics;
 use crate::serve::prompt::Prompter;
 
+use super::body::Bodies;
 use super::refusal::Refusal;
 
 /// One server.
@@ -20,6 +21,8 @@ pub struct App {
     key_hash: Option<[u8; 32]>,
     /// What `/metrics` says.
     pub metrics: Arc<Metrics>,
+    /// Where bodies are read into.
+    pub bodies: Bodies,
     loaded: OnceLock<Loaded>,
     draining: AtomicBool,
 }
@@ -54,6 +57,7 @@ impl App {
         Self {
             key_hash: key.map(|key| hash(key.reveal().as_bytes())),
             metrics,
+            bodies: Bodies::default(),
             loaded: OnceLock::new(),
             draining: AtomicBool::new(false),
         }

@@ -1,5 +1,7 @@
 //! The form of chat answers.
 
+use bytes::Bytes;
+
 use crate::api::chat::{
     AssistantMessage, ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChunkChoice, Delta,
     TokenLogprob, TopLogprob,
@@ -8,17 +10,26 @@ use crate::api::options::StreamUsage;
 use crate::api::usage::Usage;
 use crate::serve::inference::{self, TextChunk};
 
-use super::answer::{End, Envelope, Form, json, lossy};
+use super::answer::{End, Envelope, Form, Mould, frame, json, lossy};
+
+const CHUNK: &str = "chat.completion.chunk";
 
 /// Answers of `/v1/chat/completions`.
 pub struct ChatForm {
-    /// What is the same in all chunks.
-    pub envelope: Envelope,
+    envelope: Envelope,
+    /// A chunk of text, without log probabilities.
+    mould: Mould,
 }
 
 impl ChatForm {
+    /// The form of one answer.
+    pub fn new(envelope: Envelope) -> Self {
+        let mould = Mould::of(&envelope.event(CHUNK, vec![choice(text(Mould::GAP))]));
+        Self { envelope, mould }
+    }
+
     fn chunk<'a>(&'a self, choices: Vec<ChunkChoice<'a>>) -> ChatChunk<'a> {
-        self.envelope.event("chat.completion.chunk", choices)
+        self.envelope.event(CHUNK, choices)
     }
 
     fn logprobs(&self, chunk: &TextChunk) -> Option<ChatLogprobs> {
@@ -42,18 +53,18 @@ fn top_logprob(candidate: &inference::Candidate) -> TopLogprob {
 }
 
 impl Form for ChatForm {
-    fn opening(&self) -> Option<String> {
+    fn opening(&self) -> Option<Bytes> {
         let delta = Delta { role: Some("assistant"), content: Some("") };
-        Some(json(&self.chunk(vec![choice(delta)])))
+        Some(frame(&self.chunk(vec![choice(delta)])))
     }
 
-    fn piece(&mut self, chunk: &TextChunk) -> String {
-        let delta = Delta { role: None, content: Some(&chunk.text) };
-        let choice = ChunkChoice { logprobs: self.logprobs(chunk), ..choice(delta) };
-        json(&self.chunk(vec![choice]))
+    fn piece(&mut self, chunk: &TextChunk) -> Bytes {
+        let Some(logprobs) = self.logprobs(chunk) else { return self.mould.fill(&chunk.text) };
+        let choice = ChunkChoice { logprobs: Some(logprobs), ..choice(text(&chunk.text)) };
+        frame(&self.chunk(vec![choice]))
     }
 
-    fn finish(&mut self, end: &End) -> String {
+    fn finish(&mut self, end: &End) -> Bytes {
         let finish_reason = Some(end.finish_reason);
         let choice = ChunkChoice { finish_reason, ..choice(Delta::default()) };
         let mut chunk = self.chunk(vec![choice]);
@@ -62,11 +73,11 @@ impl Form for ChatForm {
         }
         chunk.timings = Some(end.timings.clone());
         chunk.perf_metrics = self.envelope.perf_metrics.then(|| end.perf_metrics.clone());
-        json(&chunk)
+        frame(&chunk)
     }
 
-    fn usage(&self, usage: Usage) -> String {
-        json(&ChatChunk { usage: Some(usage), ..self.chunk(Vec::new()) })
+    fn usage(&self, usage: Usage) -> Bytes {
+        frame(&ChatChunk { usage: Some(usage), ..self.chunk(Vec::new()) })
     }
 
     fn whole(&mut self, all: TextChunk, end: &End) -> String {
@@ -88,4 +99,8 @@ impl Form for ChatForm {
 
 fn choice(delta: Delta<'_>) -> ChunkChoice<'_> {
     ChunkChoice { index: 0, delta, logprobs: None, finish_reason: None }
+}
+
+fn text(content: &str) -> Delta<'_> {
+    Delta { role: None, content: Some(content) }
 }

@@ -1,5 +1,6 @@
 //! The form of text completions.
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::api::completion::{Completion, CompletionChoice, CompletionLogprobs};
@@ -7,28 +8,42 @@ use crate::api::options::StreamUsage;
 use crate::api::usage::Usage;
 use crate::serve::inference::TextChunk;
 
-use super::answer::{End, Envelope, Form, json, lossy};
+use super::answer::{End, Envelope, Form, Mould, frame, json, lossy};
 
 /// Answers of `/v1/completions`.
 pub struct CompletionForm {
-    /// What is the same in all chunks.
-    pub envelope: Envelope,
+    envelope: Envelope,
+    /// A chunk of text, without log probabilities.
+    mould: Mould,
     /// Characters of the answer so far: where the next token begins.
-    pub n_chars: usize,
+    n_chars: usize,
 }
 
+const COMPLETION: &str = "text_completion";
+
 impl CompletionForm {
+    /// The form of one answer.
+    pub fn new(envelope: Envelope) -> Self {
+        let mould = Mould::of(&envelope.event(COMPLETION, vec![choice(Mould::GAP)]));
+        Self { envelope, mould, n_chars: 0 }
+    }
+
     fn event<'a>(&'a self, choices: Vec<CompletionChoice<'a>>) -> Completion<'a> {
-        self.envelope.event("text_completion", choices)
+        self.envelope.event(COMPLETION, choices)
     }
 
     /// With the end of the answer, and the usage if it belongs here.
-    fn ending<'a>(&'a self, choice: CompletionChoice<'a>, end: &End, usage: bool) -> String {
+    fn ending<'a>(
+        &'a self,
+        choice: CompletionChoice<'a>,
+        end: &End,
+        usage: bool,
+    ) -> Completion<'a> {
         let mut event = self.event(vec![choice]);
         event.usage = usage.then(|| end.usage.clone());
         event.timings = Some(end.timings.clone());
         event.perf_metrics = self.envelope.perf_metrics.then(|| end.perf_metrics.clone());
-        json(&event)
+        event
     }
 
     fn logprobs(&mut self, chunk: &TextChunk) -> Option<CompletionLogprobs> {
@@ -52,29 +67,30 @@ impl CompletionForm {
 }
 
 impl Form for CompletionForm {
-    fn opening(&self) -> Option<String> {
+    fn opening(&self) -> Option<Bytes> {
         None
     }
 
-    fn piece(&mut self, chunk: &TextChunk) -> String {
-        let logprobs = self.logprobs(chunk);
-        json(&self.event(vec![CompletionChoice { logprobs, ..choice(&chunk.text) }]))
+    fn piece(&mut self, chunk: &TextChunk) -> Bytes {
+        let Some(logprobs) = self.logprobs(chunk) else { return self.mould.fill(&chunk.text) };
+        let choice = CompletionChoice { logprobs: Some(logprobs), ..choice(&chunk.text) };
+        frame(&self.event(vec![choice]))
     }
 
-    fn finish(&mut self, end: &End) -> String {
+    fn finish(&mut self, end: &End) -> Bytes {
         let choice = CompletionChoice { finish_reason: Some(end.finish_reason), ..choice("") };
-        self.ending(choice, end, self.envelope.stream_usage == StreamUsage::OnFinish)
+        frame(&self.ending(choice, end, self.envelope.stream_usage == StreamUsage::OnFinish))
     }
 
-    fn usage(&self, usage: Usage) -> String {
-        json(&Completion { usage: Some(usage), ..self.event(Vec::new()) })
+    fn usage(&self, usage: Usage) -> Bytes {
+        frame(&Completion { usage: Some(usage), ..self.event(Vec::new()) })
     }
 
     fn whole(&mut self, all: TextChunk, end: &End) -> String {
         let logprobs = self.logprobs(&all);
         let finish_reason = Some(end.finish_reason);
         let choice = CompletionChoice { logprobs, finish_reason, ..choice(&all.text) };
-        self.ending(choice, end, true)
+        json(&self.ending(choice, end, true))
     }
 }
 
@@ -108,7 +124,7 @@ mod tests {
             perf_metrics: false,
             logprobs: true,
         };
-        let mut form = CompletionForm { envelope, n_chars: 0 };
+        let mut form = CompletionForm::new(envelope);
         let chunk = TextChunk { text: "a😀bé".to_owned(), n_tokens: 4, logprobs };
         // The second token begins the second character, the third one ends it.
         assert_eq!(form.logprobs(&chunk).unwrap().text_offset, [0, 1, 2, 3]);

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -13,7 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::head::HEADERS_READ_MAX;
 use super::patience::Patient;
+use super::peer::Peer;
 
 /// A connection without a request is closed after this, be it new, idle or half a request: as long
 /// as llama-server waits. Benchmarks open connections long before they use them.
@@ -122,9 +127,20 @@ async fn serve_one(
     if let Err(error) = probe(&stream) {
         tracing::debug!(%error, "failed to set SO_KEEPALIVE");
     }
-    let service = TowerToHyperService::new(router);
+    let peer = Peer::of(&stream).inspect_err(|error| {
+        tracing::debug!(%error, "failed to watch a connection");
+    });
+    let peer = peer.ok();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        router.call(request)
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_DEADLINE);
+    builder.max_headers(HEADERS_READ_MAX);
     let connection =
         builder.serve_connection(TokioIo::new(Patient::new(stream, WRITE_PATIENCE)), service);
     tokio::pin!(connection);

@@ -1,4 +1,4 @@
-//! What every request passes first: the key, the state of the server, and a net under its handler.
+//! What every request passes first: its size, the key, the state of the server, and a net under its handler.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,10 +12,14 @@ use futures_util::FutureExt;
 use crate::api::error::kind;
 
 use super::app::App;
+use super::head;
 use super::refusal::Refusal;
 
 /// Lets a request in, or refuses it. A handler that panics is a bug of ours: a 500, and no more.
 pub async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if let Err(refusal) = head::check(request.uri(), request.headers()) {
+        return refusal.into_response();
+    }
     if request.uri().path() != "/health" {
         if !app.lets_in(key(request.headers())) {
             return wrong_key().into_response();

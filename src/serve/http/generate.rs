@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use bytes::Bytes;
 
 use crate::api::chat::ChatRequest;
 use crate::api::completion::{CompletionRequest, Prompt};
@@ -21,10 +20,12 @@ use crate::serve::prompt::Prompter;
 
 use super::answer::{End, Envelope, Form};
 use super::app::{App, Loaded};
-use super::body::read_json;
+use super::body::Whole;
 use super::chat::ChatForm;
 use super::completion::CompletionForm;
+use super::heard::Heard;
 use super::params::generation_params;
+use super::peer::Peer;
 use super::record::RequestRecord;
 use super::refusal::{self, Refusal};
 use super::stream::AnswerStream;
@@ -46,14 +47,13 @@ struct Prepared {
 /// `POST /v1/chat/completions`.
 pub async fn chat(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
     let request = Arrived::new(request, "chat", "chatcmpl-");
-    answer(app, request, prepare_chat, |envelope| ChatForm { envelope }).await
+    answer(app, request, prepare_chat, ChatForm::new).await
 }
 
 /// `POST /v1/completions`.
 pub async fn completion(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
     let request = Arrived::new(request, "completion", "cmpl-");
-    let form = |envelope| CompletionForm { envelope, n_chars: 0 };
-    answer(app, request, prepare_completion, form).await
+    answer(app, request, prepare_completion, CompletionForm::new).await
 }
 
 /// A request at the door.
@@ -87,27 +87,37 @@ async fn answer<F: Form>(
 ) -> Response<Body> {
     let id = arrived.id.clone();
     let endpoint = arrived.endpoint;
-    let answered = try_answer(&app, arrived, prepare, form).await;
-    let mut response = answered.unwrap_or_else(|refusal| {
-        let (status, reason) = (refusal.status.as_u16(), &refusal.detail.message);
-        tracing::info!(id, endpoint, outcome = "refused", status, reason, "request");
-        app.metrics.ended(Outcome::Refused);
-        refusal.into_response()
-    });
+    let mut response = match accept(&app, arrived, prepare).await {
+        Ok(accepted) => accepted.respond(form).await,
+        Err(refusal) => {
+            let (status, reason) = (refusal.status.as_u16(), &refusal.detail.message);
+            tracing::info!(id, endpoint, outcome = "refused", status, reason, "request");
+            app.metrics.ended(Outcome::Refused);
+            refusal.into_response()
+        }
+    };
     let id = HeaderValue::from_str(&id).expect("an id is letters, digits and dashes");
     response.headers_mut().insert("x-request-id", id);
     response
 }
 
-async fn try_answer<F: Form>(
+/// A request that has its place in the queue.
+struct Accepted {
+    events: Heard,
+    record: RequestRecord,
+    stream: bool,
+    envelope: Envelope,
+}
+
+async fn accept(
     app: &App,
     arrived: Arrived,
     prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
-    form: impl FnOnce(Envelope) -> F,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Accepted, Refusal> {
     let loaded = app.serving()?;
-    let (head, body) = arrived.request.into_parts();
-    let body = read_json(&head.headers, body).await?;
+    let (mut head, body) = arrived.request.into_parts();
+    let peer = head.extensions.remove::<Peer>();
+    let body = app.bodies.read_json(&head.headers, body).await?;
     let tools = Tools {
         prompter: Arc::clone(&loaded.prompter),
         tokenizer: Arc::clone(loaded.tokenizer()),
@@ -124,18 +134,30 @@ async fn try_answer<F: Form>(
         arrived.at,
         n_prompt,
     );
-    let stream_usage = prepared.envelope.stream_usage;
-    let form = form(prepared.envelope);
-    if prepared.stream {
-        return Ok(AnswerStream::new(events, form, stream_usage, record).into_response());
+    let Prepared { stream, envelope, .. } = prepared;
+    Ok(Accepted { events: Heard::new(events, peer), record, stream, envelope })
+}
+
+impl Accepted {
+    async fn respond<F: Form>(self, form: impl FnOnce(Envelope) -> F) -> Response<Body> {
+        let Self { events, record, stream, envelope } = self;
+        let stream_usage = envelope.stream_usage;
+        let form = form(envelope);
+        if stream {
+            return AnswerStream::new(events, form, stream_usage, record).into_response();
+        }
+        match collect(events, form, record).await {
+            Ok(json) => {
+                let json_type = HeaderValue::from_static("application/json");
+                ([(header::CONTENT_TYPE, json_type)], json).into_response()
+            }
+            Err(refusal) => refusal.into_response(),
+        }
     }
-    let json = collect(events, form, record).await?;
-    let json_type = HeaderValue::from_static("application/json");
-    Ok(([(header::CONTENT_TYPE, json_type)], json).into_response())
 }
 
 async fn prepare_where_it_suits(
-    body: Bytes,
+    body: Whole,
     tools: Tools,
     prepare: fn(&[u8], Tools) -> Result<Prepared, Refusal>,
 ) -> Result<Prepared, Refusal> {
@@ -210,14 +232,17 @@ fn submit(
         .map_err(|error| refusal::of_submit(error, loaded.n_ctx(), app.metrics.retry_after_s()))
 }
 
-/// Waits for the whole answer. When hyper drops this future, the client has hung up.
+/// Waits for the whole answer. When hyper drops this future, the client has hung up; one that only
+/// closed its sending side may still read that it is not answered.
 async fn collect<F: Form>(
-    mut events: Events,
+    mut events: Heard,
     mut form: F,
     mut record: RequestRecord,
 ) -> Result<String, Refusal> {
     let mut all = TextChunk::default();
     while let Some(event) = events.next().await {
+        let event =
+            event.map_err(|hung_up| Refusal::bad_request(format!("Stopped: {hung_up}.")))?;
         record.saw(&event);
         match event {
             Event::Started { .. } | Event::PromptDone { .. } => {}

@@ -1,7 +1,6 @@
 //! An answer as server-sent events: one frame of the body for each, as soon as it is there.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,16 +11,17 @@ use futures_util::Stream;
 
 use crate::api::options::StreamUsage;
 use crate::api::sse;
-use crate::serve::inference::{Completion, Event, Events, Failure};
+use crate::serve::inference::{Completion, Event, Failure};
 
 use super::answer::{End, Form};
+use super::heard::{Heard, HungUp};
 use super::record::RequestRecord;
 use super::refusal::Refusal;
 
-/// The events of one answer. Dropping it, as hyper does when the client hangs up, drops the
-/// receiver of [`Events`], which stops the work.
+/// The events of one answer. Dropping it, as hyper does when the client hangs up, drops what it has
+/// [`Heard`], which stops the work.
 pub struct AnswerStream<F> {
-    events: Events,
+    events: Heard,
     form: F,
     stream_usage: StreamUsage,
     record: RequestRecord,
@@ -32,8 +32,8 @@ pub struct AnswerStream<F> {
 
 impl<F: Form> AnswerStream<F> {
     /// The stream of an accepted request.
-    pub fn new(events: Events, form: F, stream_usage: StreamUsage, record: RequestRecord) -> Self {
-        let ready = form.opening().map(|json| frame(&json)).into_iter().collect();
+    pub fn new(events: Heard, form: F, stream_usage: StreamUsage, record: RequestRecord) -> Self {
+        let ready = form.opening().into_iter().collect();
         Self { events, form, stream_usage, record, ready, over: false }
     }
 
@@ -51,7 +51,7 @@ impl<F: Form> AnswerStream<F> {
         self.record.saw(&event);
         match event {
             Event::Started { .. } | Event::PromptDone { .. } => {}
-            Event::Text(chunk) => self.ready.push_back(frame(&self.form.piece(&chunk))),
+            Event::Text(chunk) => self.ready.push_back(self.form.piece(&chunk)),
             Event::Done(completion) => self.finish(&completion),
             Event::Failed(failure) => self.fail(failure),
         }
@@ -59,9 +59,9 @@ impl<F: Form> AnswerStream<F> {
 
     fn finish(&mut self, completion: &Completion) {
         let end = End::from(completion);
-        self.ready.push_back(frame(&self.form.finish(&end)));
+        self.ready.push_back(self.form.finish(&end));
         if self.stream_usage == StreamUsage::OwnChunk {
-            self.ready.push_back(frame(&self.form.usage(end.usage)));
+            self.ready.push_back(self.form.usage(end.usage));
         }
         self.close();
     }
@@ -78,7 +78,7 @@ impl<F: Form> AnswerStream<F> {
 }
 
 impl<F: Form> Stream for AnswerStream<F> {
-    type Item = Result<Bytes, Infallible>;
+    type Item = Result<Bytes, HungUp>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -90,7 +90,8 @@ impl<F: Form> Stream for AnswerStream<F> {
             }
             match self.events.poll_next(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(event)) => self.take(event),
+                Poll::Ready(Some(Ok(event))) => self.take(event),
+                Poll::Ready(Some(Err(hung_up))) => return Poll::Ready(Some(Err(hung_up))),
                 Poll::Ready(None) => self.fail(Failure::Gone),
             }
         }

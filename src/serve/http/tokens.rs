@@ -6,7 +6,6 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::api::chat;
@@ -17,7 +16,7 @@ use crate::serve::inference::{Specials, TokenId, Tokenizer};
 use crate::serve::prompt::Prompter;
 
 use super::app::App;
-use super::body::read_json;
+use super::body::Whole;
 use super::refusal::{self, Refusal};
 
 /// Bytes of a text at most: some seconds of work.
@@ -98,13 +97,13 @@ pub async fn detokenize(
 async fn off_the_reactor(
     app: &App,
     request: Request<Body>,
-    work: fn(Bytes, &Prompter, &dyn Tokenizer) -> Result<Value, Refusal>,
+    work: fn(Whole, &Prompter, &dyn Tokenizer) -> Result<Value, Refusal>,
 ) -> Result<Json<Value>, Refusal> {
     let loaded = app.serving()?;
     let prompter = Arc::clone(&loaded.prompter);
     let tokenizer = Arc::clone(loaded.tokenizer());
     let (head, body) = request.into_parts();
-    let body = read_json(&head.headers, body).await?;
+    let body = app.bodies.read_json(&head.headers, body).await?;
     let done = tokio::task::spawn_blocking(move || work(body, &prompter, tokenizer.as_ref()));
     let bug = |_| {
         let message = "Failed to answer because of a bug in the server.";

@@ -48,14 +48,18 @@ impl Prompter {
     /// `template` is the text of a template, [`CHATML`] for a model without one.
     ///
     /// # Errors
-    /// When the template does not compile, or can't render the simplest conversation.
+    /// When the template does not compile, can't render the simplest conversation, or leaves out
+    /// what the user says in it.
     pub fn new(tokenizer: Arc<dyn Tokenizer>, template: &str) -> Result<Self, TemplateError> {
         let info = tokenizer.info();
         let template = Template::compile(template, &info.bos_text, &info.eos_text)?;
         let specials = SpecialTokens::of(tokenizer.as_ref());
         let token_bytes_max = specials::longest_token(tokenizer.as_ref());
         let prompter = Self { tokenizer, template, specials, token_bytes_max };
-        prompter.render(&[Message::text(Role::User, "Hello")])?;
+        let (text, _) = prompter.render(&[Message::text(Role::User, GREETING)])?;
+        if !text.to_lowercase().contains(GREETING) {
+            return Err(TemplateError::Deaf);
+        }
         Ok(prompter)
     }
 
@@ -120,6 +124,9 @@ impl Prompter {
         Ok((text, guard))
     }
 }
+
+/// What the user says in the simplest conversation.
+const GREETING: &str = "hello";
 
 /// What a model without a template gets: the most widespread form.
 pub const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' \
@@ -201,9 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_can_not_render_is_refused_at_once() {
+    fn a_template_that_can_not_render_what_a_user_says_is_refused_at_once() {
         let model = ScriptedModel::new(|_| Reply::words(""));
-        for template in ["{% if %}", "{{ messages[0].content.nothing.at_all }}"] {
+        for template in [
+            "{% if %}",
+            "{{ messages[0].content.nothing.at_all }}",
+            "",
+            "Write a poem.",
+            "{{ messages[0].role }}",
+            "{% for message in messages %}{{ message.text }}{% endfor %}",
+        ] {
             assert!(Prompter::new(model.tokenizer(), template).is_err(), "{template}");
         }
     }

@@ -32,6 +32,9 @@ pub enum TemplateError {
     /// It does not compile, or does something that can't be done.
     #[error("the chat template failed: {0}")]
     Failed(String),
+    /// It renders, but without the user's text.
+    #[error("it leaves out what the user says")]
+    Deaf,
 }
 
 /// The one template's name; without an ending nothing is escaped for HTML.

@@ -79,12 +79,17 @@ impl Connection {
     }
 
     pub fn post(&mut self, path: &str, body: &str) {
+        self.post_and(path, body, "");
+    }
+
+    /// A request, and `more` in the same piece.
+    pub fn post_and(&mut self, path: &str, body: &str, more: &str) {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n",
             body.len()
         );
-        self.send(&[head.as_bytes(), body.as_bytes()].concat());
+        self.send(&[head.as_bytes(), body.as_bytes(), more.as_bytes()].concat());
     }
 
     /// No more is sent; an answer may still be read.

@@ -34,6 +34,7 @@ pub fn load(options: &LoadOptions, stop: &Arc<StopSignal>) -> Result<LlamaCpp, L
     let backend = backend();
     let files = check::check(&options.path)?;
     check_settings(options)?;
+    tracing::info!("loading {}; /health answers 503 until it is ready", options.path.display());
     let place = Place::choose(options, &files.header);
     let n_ctx_train = files.header.of_architecture("context_length").unwrap_or(0);
     let shape = Shape {
