@@ -145,6 +145,13 @@ fn cost_takes_its_prices_from_a_file() {
     let said = spark_bench(&["cost", "--config", config, "desk.json"], dir.path());
     assert!(String::from_utf8_lossy(&said.stdout).contains("  warning: measured on"));
 
+    let lesson = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results-lesson.json");
+    let lesson = ["cost", "--config", config, lesson.to_str().unwrap(), "--json"];
+    let lesson = &answered(&lesson, dir.path())["answers"][0];
+    assert_eq!(lesson["api_per_mtok"], 0.2, "its requests know their output tokens: {lesson}");
+    let said = lesson["warnings"].to_string();
+    assert!(said.contains("on which machine") && said.contains("no prompt tokens"), "{said}");
+
     let text = std::fs::read_to_string(&shipped).unwrap();
     std::fs::write(dir.path().join("bad.toml"), text.replace("0.25 ", "1.5 ")).unwrap();
     let refused = spark_bench(&["cost", "--config", "bad.toml", "desk.json"], dir.path());
@@ -237,9 +244,12 @@ fn verify_tokens_counts_again() {
 
     write_texts(dir.path(), &[("a b c", 3), ("a b", 3), ("c", 1)]);
     let right = answered(&[&verify[..], &["texts.json"]].concat(), dir.path());
-    let expected = json!({"answers": 3, "checked": 3, "equal": 2, "off_by_more_than_one": 0,
+    let expected = json!({"answers": 3, "checked": 3, "equal": 2, "not_explained": 0,
         "largest_difference": 1});
-    assert_eq!(right, expected, "the second has an end-of-text token");
+    for (key, expected) in expected.as_object().unwrap() {
+        assert_eq!(&right[key], expected, "{key}: the second has an end-of-text token");
+        assert_eq!(&right["files"][0][key], expected, "{key}");
+    }
     // One event is not one token.
     write_texts(dir.path(), &[("a b c a b c", 2), ("a", 1)]);
     let wrong = spark_bench(&[&verify[..], &["texts.json"]].concat(), dir.path());
@@ -266,7 +276,7 @@ fn verify_tokens_agrees_with_the_real_server() {
     assert!(dir.path().join("results").is_dir(), "{}", String::from_utf8_lossy(&ran.stderr));
     let by_server = answered(&["verify-tokens", "--server", &url, "results", "--json"], dir.path());
     assert_eq!(by_server["checked"], 4);
-    assert_eq!(by_server["off_by_more_than_one"], 0, "{by_server}");
+    assert_eq!(by_server["not_explained"], 0, "{by_server}");
     let tokenizer = root.join("models/smollm2-135m-instruct-hf/tokenizer.json");
     if !tokenizer.is_file() {
         eprintln!("SKIPPED: no {}, so only the server counted again", tokenizer.display());

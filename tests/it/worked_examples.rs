@@ -7,7 +7,7 @@ use std::process::Command;
 fn the_examples_are_what_the_commands_print() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(root.join("docs/analyses.md")).unwrap();
-    assert!(document.matches("```text\n$ spark-bench ").count() >= 8, "examples are missing");
+    assert!(document.matches("```text\n$ spark-bench ").count() >= 9, "examples are missing");
     let output = Command::new("python3")
         .args(["scripts/worked-examples", "--check"])
         .env("SPARK_BENCH", env!("CARGO_BIN_EXE_spark-bench"))
@@ -15,7 +15,9 @@ fn the_examples_are_what_the_commands_print() {
         .output();
     match output {
         Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            eprint!("{said}");
         }
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("skipped: no python3 ({error})");

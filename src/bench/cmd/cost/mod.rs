@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{BadInput, answer, read_summaries};
+use super::{BadInput, answer, read_summaries, unreadable};
 use crate::analyse::cost::{BreakEven, OwnCost, Workload, break_even};
 use crate::analyse::headline::tokens_for_the_same_money;
 use crate::bench::config::CostConfig;
@@ -15,7 +15,7 @@ use crate::exit_codes;
 use crate::report::evidence;
 use crate::results::escape::terminal;
 use crate::results::record::{Level, ResultsFile};
-use crate::results::store::StoredRun;
+use crate::results::store::{self, StoredRun};
 
 /// Flags of `spark-bench cost`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, B
     let busy_w = config.own.busy_w.or_else(|| device_power(level)).ok_or_else(|| {
         refuse("no power was measured, so the config needs own.busy_w (a wall meter's)")
     })?;
-    let work = evidence::work_of(level);
+    let work = work_of(run, level)?;
     let api_per_mtok = config
         .api_price()
         .blended_per_output_mtok(&work)
@@ -78,6 +78,17 @@ fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, B
     let own = config.own.at(busy_w).cost(throughput_tps, config.own.utilisation);
     let break_even = break_even(&own, api_per_mtok);
     Ok(Answer { run, level, work, throughput_tps, busy_w, own, api_per_mtok, break_even })
+}
+
+/// The tokens of a level. A file of another harness has their counts in its requests only, which
+/// were not kept in memory.
+fn work_of(run: &StoredRun, level: &Level) -> Result<Workload, BadInput> {
+    if level.summary.output_tokens > 0 {
+        return Ok(evidence::work_of(level));
+    }
+    let whole = store::read(&run.path).map_err(unreadable)?;
+    let level = evidence::level_at(&whole, level.summary.concurrency).unwrap_or(level);
+    Ok(evidence::work_of(level))
 }
 
 fn why_no_throughput(file: &ResultsFile) -> &'static str {
