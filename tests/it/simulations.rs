@@ -5,18 +5,25 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spark::analyse::compare::{Series, compare};
+use spark::analyse::compare::{Series, compare, ratio_of_rates};
 use spark::analyse::crossover::{Line, Point, crossing};
-use spark::analyse::rank_tests::Unpaired;
+use spark::analyse::littles_law::{Behaviour, check};
+use spark::analyse::rank_tests::{Paired, Unpaired};
 use spark::analyse::sample_size::samples_for_precision;
 use spark::measure::autocorrelation::autocorrelation_time;
+use spark::measure::batch_means::batch_means;
 use spark::measure::distribution::Z_95;
+use spark::measure::early_stopping::early_stopping_rank;
 use spark::measure::order_statistics::quantile_interval;
+use spark::measure::proportion::clopper_pearson;
 use spark::measure::sample::Sample;
 use spark::measure::steady::{Window, tokens_within};
 use spark::measure::trace::{
     Connection, Outcome, Phase, RequestTrace, Stamps, TokenSource, Tokens,
 };
+use spark::report::evidence;
+
+use crate::support::synthetic::{Scenario, Server};
 
 /// Ninety-five of a hundred, less what four hundred runs leave to chance (3 standard errors).
 const CLAIMED: f64 = 0.95 - 0.033;
@@ -269,4 +276,134 @@ fn planned_samples_give_the_wanted_precision() {
     let (planned, naive) = (within(97), within(20));
     assert!(planned >= CLAIMED, "within ±5 %: {planned}");
     assert!(naive < 0.85, "twenty requests: {naive}");
+}
+
+/// Two runs of the same prompts: each wait is the sum of c service times, so that c pairs are worth
+/// one however many there are.
+#[test]
+fn serial_server_paired_comparison() {
+    const C: usize = 16;
+    let mut noise = Noise::new(8);
+    let mut naive = 0;
+    let honest = share(400, || {
+        let mut run =
+            || -> Vec<(u32, f64)> { (0..).zip(serial_latencies(&mut noise, 400, C)).collect() };
+        let of = |values| Series { values, correlation_time_min: C as f64, ..Series::default() };
+        let (a, b) = (of(run()), of(run()));
+        let ratio = compare(&a, &b).unwrap();
+        let logs = a.values.iter().zip(&b.values).map(|((_, a), (_, b))| (b / a).ln()).collect();
+        let [low, high] = Paired::new(logs).shift(Z_95).unwrap().interval.unwrap();
+        naive += u32::from(low <= 0.0 && 0.0 <= high);
+        // What decides has to hold as well: the p and the 99 % interval are of the same count.
+        let at_99 = ratio.interval_99.is_none_or(|[low, high]| low <= 1.0 && 1.0 <= high);
+        assert!(at_99 || ratio.p.unwrap() < 0.02, "{ratio:?}");
+        ratio.interval_95.is_none_or(|[low, high]| low <= 1.0 && 1.0 <= high)
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    assert!(f64::from(naive) / 400.0 < 0.65, "as if independent: {naive} of 400");
+}
+
+/// Rates of ten parts each, compared.
+#[test]
+fn noisy_throughput_of_two_runs() {
+    let mut noise = Noise::new(9);
+    let truth = 1.3;
+    let (mut naive, mut decided) = (0, 0);
+    let honest = share(400, || {
+        let mut rates = |mean: f64| -> Vec<f64> {
+            (0..10).map(|_| mean * (1.0 + 0.05 * noise.normal())).collect()
+        };
+        let (a, b) = (rates(100.0), rates(100.0 * truth));
+        let covers = |[low, high]: [f64; 2]| low <= truth && truth <= high;
+        let found = ratio_of_rates(&batch_means(&a).unwrap(), &batch_means(&b).unwrap());
+        decided += u32::from(covers(found.interval_99));
+        // The spread of the parts, taken for the error of nothing but two numbers: z for t, and
+        // the second run's error forgotten.
+        let spread = Sample::new(a.clone()).std_dev().unwrap() / 100.0 / 10f64.sqrt();
+        naive += u32::from((found.ratio / truth).ln().abs() <= Z_95 * spread);
+        covers(found.interval_95)
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    assert!(decided >= 390, "the 99 % interval covered {decided} of 400");
+    assert!(f64::from(naive) / 400.0 < 0.88, "one run's error alone: {naive} of 400");
+}
+
+/// What `predict` prints of a speed that wanders.
+#[test]
+fn drifting_machine_median_speed() {
+    let mut noise = Noise::new(10);
+    let mut naive = 0;
+    let honest = share(200, || {
+        let speeds = wandering(&mut noise, 400, 0.8);
+        let effective = 400.0 / autocorrelation_time(&speeds).unwrap();
+        let sample = Sample::new(speeds);
+        let covers = |n_eff| quantile_interval(&sample, 0.5, n_eff).unwrap().contains(0.0);
+        naive += u32::from(covers(400.0));
+        covers(effective)
+    });
+    // As above: τ̂ is low on a short series.
+    assert!(honest >= 0.93 - 0.046, "covered {honest}");
+    assert!(f64::from(naive) / 200.0 < 0.65, "as if independent: {naive} of 200");
+}
+
+/// MLPerf's bound is one-sided at 99 %; the sample's own p99 is as often too low as too high.
+#[test]
+fn noisy_api_bound_of_the_tail() {
+    let mut noise = Noise::new(11);
+    let truth = (0.5 * 2.326_347_874_040_841f64).exp();
+    let rank = usize::try_from(early_stopping_rank(0.99, 1000).unwrap()).unwrap();
+    let mut naive = 0;
+    let honest = share(400, || {
+        let mut values: Vec<f64> = (0..1000).map(|_| noise.lognormal(0.5)).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let bound = values[values.len() - rank];
+        naive += u32::from(Sample::new(values).percentile(99.0).unwrap() >= truth);
+        bound >= truth
+    });
+    assert!(honest >= 0.99 - 0.015, "held {honest}");
+    assert!(f64::from(naive) / 400.0 < 0.6, "the sample's p99 held {naive} of 400");
+}
+
+/// Failures of one in a hundred: p ± 1.96·√(p(1 − p)/n) is empty-handed where none was seen.
+#[test]
+fn noisy_api_share_of_failures() {
+    let mut noise = Noise::new(12);
+    let mut naive = 0;
+    let honest = share(400, || {
+        let failed = (0..200).filter(|_| noise.uniform() < 0.01).count() as u64;
+        let p = failed as f64 / 200.0;
+        let half = Z_95 * (p * (1.0 - p) / 200.0).sqrt();
+        naive += u32::from(p - half <= 0.01 && 0.01 <= p + half);
+        let (low, high) = clopper_pearson(failed, 200).unwrap();
+        low <= 0.01 && 0.01 <= high
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    assert!(f64::from(naive) / 400.0 < 0.9, "Wald covered {naive} of 400");
+}
+
+/// Little's law has no interval but a tolerance: a serial server stays within 3 % of it, and is not
+/// taken for a batching one. With the ramp in the mean, when queues are still filling, it would not.
+#[test]
+fn serial_and_batching_servers_are_told_apart() {
+    let mut naive = 0;
+    for seed in 100..110 {
+        let serial = Scenario { levels: vec![1, 16], seed, ..Scenario::desk() }.results();
+        let found = check(&evidence::level_points(&serial))[0];
+        assert_eq!(found.behaviour, Behaviour::Serial, "{found:?}");
+        assert!((found.e2e_ratio - 1.0).abs() < 0.03, "{found:?}");
+        assert!((found.ttft_ratio - 1.0).abs() < 0.05, "{found:?}");
+        assert!((found.throughput_ratio - 1.0).abs() < 0.03, "{found:?}");
+        let mean = |level: usize| {
+            let requests = evidence::measured_ok(&serial.levels[level]);
+            requests.iter().filter_map(|request| request.e2e).sum::<f64>() / requests.len() as f64
+        };
+        naive += u32::from((mean(1) / (16.0 * mean(0)) - 1.0).abs() < 0.03);
+
+        let server = Server::Batching { slowdown: 0.004 };
+        let batching = Scenario { server, levels: vec![1, 16], seed, ..Scenario::desk() }.results();
+        let found = check(&evidence::level_points(&batching))[0];
+        assert_eq!(found.behaviour, Behaviour::Batching, "{found:?}");
+        assert!(found.throughput_ratio > 12.0, "{found:?}");
+    }
+    assert_eq!(naive, 0, "with the ramp in the mean");
 }
