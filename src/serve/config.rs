@@ -180,8 +180,18 @@ fn read_settings(path: &Path) -> Result<Settings, ConfigError> {
     toml::from_str(&text).map_err(|error| ConfigError::File {
         what: "config",
         path: path.to_owned(),
-        reason: error.to_string().trim_end().to_owned(),
+        reason: plain(error.to_string().trim_end()),
     })
+}
+
+/// A parser's complaint without its names of types.
+fn plain(complaint: &str) -> String {
+    let words = [
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number"),
+        ("unknown variant", "unknown value"),
+    ];
+    words.iter().fold(complaint.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn read(what: &'static str, path: &Path) -> Result<String, ConfigError> {
@@ -197,6 +207,9 @@ fn stem(gguf: &Path) -> Option<String> {
 }
 
 fn key(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<ApiKey, ConfigError> {
+    if name.is_empty() {
+        return Err(ConfigError::Value("--api-key-env names no variable".to_owned()));
+    }
     let key = variable(name).filter(|key| !key.is_empty());
     key.map(ApiKey).ok_or_else(|| ConfigError::NoKey(name.to_owned()))
 }
@@ -247,8 +260,21 @@ mod tests {
         std::fs::write(&file, "gguf = \"m.gguf\"\ncontext = 512\n").unwrap();
         let error = settle(&["--config", file.to_str().unwrap()]).unwrap_err().to_string();
         assert!(error.contains("unknown field `context`") && error.contains("line 2"), "{error}");
+        for (line, part) in [
+            ("port = \"x\"", "expected a whole number from 0 to 65535"),
+            ("port = 70000", "expected a whole number from 0 to 65535"),
+            ("ctx = -1", "expected a whole number"),
+            ("mmap = \"maybe\"", "unknown value `maybe`, expected one of `auto`, `on`, `off`"),
+            ("drain_timeout = 10", "expected a duration like \"250ms\""),
+            ("drain_timeout = \"10\"", "expected a duration like"),
+        ] {
+            std::fs::write(&file, line).unwrap();
+            let error = settle(&["--config", file.to_str().unwrap()]).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("line 1"), "{line}: {error}");
+        }
         for (args, part) in [
             (&[][..], "--gguf"),
+            (&["--gguf", "m", "--api-key-env", ""], "--api-key-env names no variable"),
             (&["--gguf", "m", "--threads", "0"], "--threads is 0"),
             (&["--gguf", "m", "--batch", "8", "--ubatch", "9"], "--ubatch 9"),
             (&["--gguf", "m", "--api-key-env", "UNSET"], "UNSET"),

@@ -1,13 +1,14 @@
 //! Durations on the command line and in config files: a number with its unit, or `none`.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// How long to wait for something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait(Option<Duration>);
 
 /// Longer than any machine runs, and short enough that adding it to a clock can't overflow.
@@ -47,11 +48,22 @@ impl FromStr for Wait {
     }
 }
 
-impl TryFrom<String> for Wait {
-    type Error = String;
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Wait;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter
+                    .write_str("a duration like \"250ms\", \"10s\", \"5m\" or \"12h\", or \"none\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Wait, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }
 

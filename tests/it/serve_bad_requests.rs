@@ -341,7 +341,14 @@ fn a_prompt_that_does_not_fit_is_refused_before_any_event() {
                 message.starts_with("This model's maximum context length is 128 tokens."),
                 "{message}"
             );
+            assert_eq!(error["param"], "messages");
             assert_still_answers(&server, "a prompt that does not fit");
+            let prompt = "x".repeat(length.max(128));
+            let reply = server.post(TEXT, &format!(r#"{{"prompt": "{prompt}"{fields}}}"#));
+            assert_eq!(reply.status, 400, "{length}");
+            let error = error_of(&reply);
+            assert_eq!(error["code"], "context_length_exceeded");
+            assert_eq!(error["param"], "prompt");
         }
     }
 }
@@ -365,12 +372,14 @@ fn paths_methods_and_types_are_refused_in_the_same_form() {
         ("POST /v1/embeddings HTTP/1.1".to_owned(), 404),
         ("GET /v1/models/other HTTP/1.1".to_owned(), 404),
         ("GET /v1/models/a/b%2Fc HTTP/1.1".to_owned(), 404),
+        ("GET /v1/models/%ff HTTP/1.1".to_owned(), 400),
         (format!("GET {CHAT} HTTP/1.1"), 405),
         ("POST /health HTTP/1.1".to_owned(), 405),
         ("DELETE /v1/models HTTP/1.1".to_owned(), 405),
         (format!("POST {CHAT} HTTP/1.1"), 415),
         (format!("POST {CHAT} HTTP/1.1\r\nContent-Type: text/plain"), 415),
         (format!("POST {CHAT} HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded"), 415),
+        (format!("POST {CHAT} HTTP/1.1\r\n{json}\r\nContent-Encoding: gzip"), 415),
         (format!("POST {TEXT} HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x"), 415),
     ] {
         let reply = ask(&head, &body);

@@ -56,13 +56,15 @@ impl Bodies {
     /// 415 for another type, 413 for a body over the limit, 408 for one that does not come, 400 for
     /// one that breaks off.
     pub async fn read_json(&self, headers: &HeaderMap, body: Body) -> Result<Whole, Refusal> {
+        let unsupported = |message| {
+            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, kind::INVALID_REQUEST, message))
+        };
         if !says_json(headers) {
             let message = "The request's body must be JSON: send 'Content-Type: application/json'.";
-            return Err(Refusal::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                kind::INVALID_REQUEST,
-                message,
-            ));
+            return unsupported(message);
+        }
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            return unsupported("The request's body must not be compressed.");
         }
         let declared = declared_length(headers);
         if declared.is_some_and(|length| length > BODY_BYTES_MAX as u64) {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -45,8 +46,10 @@ pub async fn list_models(State(app): State<Arc<App>>) -> Result<Json<ModelList>,
 /// The one model, by its id.
 pub async fn show_model(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ModelCard>, Refusal> {
+    let unreadable = |error| Refusal::bad_request(format!("The URL can't be read: {error}."));
+    let Path(id) = id.map_err(unreadable)?;
     let card = &app.loaded()?.card;
     if card.id == id {
         return Ok(Json(card.clone()));

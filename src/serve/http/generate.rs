@@ -13,13 +13,13 @@ use crate::api::completion::{CompletionRequest, Prompt};
 use crate::api::error::kind;
 use crate::api::options::Options;
 use crate::serve::inference::{
-    Event, Events, Failure, GenerationParams, Job, TextChunk, TokenId, Tokenizer,
+    Event, Failure, GenerationParams, Job, TextChunk, TokenId, Tokenizer,
 };
 use crate::serve::metrics::Outcome;
 use crate::serve::prompt::Prompter;
 
 use super::answer::{End, Envelope, Form};
-use super::app::{App, Loaded};
+use super::app::App;
 use super::body::Whole;
 use super::chat::ChatForm;
 use super::completion::CompletionForm;
@@ -46,27 +46,59 @@ struct Prepared {
 
 /// `POST /v1/chat/completions`.
 pub async fn chat(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
-    let request = Arrived::new(request, "chat", "chatcmpl-");
+    let request = Arrived::new(request, Endpoint::Chat);
     answer(app, request, prepare_chat, ChatForm::new).await
 }
 
 /// `POST /v1/completions`.
 pub async fn completion(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
-    let request = Arrived::new(request, "completion", "cmpl-");
+    let request = Arrived::new(request, Endpoint::Completion);
     answer(app, request, prepare_completion, CompletionForm::new).await
+}
+
+/// Where a request came in.
+#[derive(Debug, Clone, Copy)]
+enum Endpoint {
+    Chat,
+    Completion,
+}
+
+impl Endpoint {
+    /// Its name in the log.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Completion => "completion",
+        }
+    }
+
+    fn id_prefix(self) -> &'static str {
+        match self {
+            Self::Chat => "chatcmpl-",
+            Self::Completion => "cmpl-",
+        }
+    }
+
+    /// The field that the prompt is made of.
+    fn prompt_field(self) -> &'static str {
+        match self {
+            Self::Chat => "messages",
+            Self::Completion => "prompt",
+        }
+    }
 }
 
 /// A request at the door.
 struct Arrived {
     request: Request,
     at: Instant,
-    endpoint: &'static str,
+    endpoint: Endpoint,
     id: String,
 }
 
 impl Arrived {
-    fn new(request: Request, endpoint: &'static str, id_prefix: &str) -> Self {
-        let id = format!("{id_prefix}{}", uuid::Uuid::new_v4().simple());
+    fn new(request: Request, endpoint: Endpoint) -> Self {
+        let id = format!("{}{}", endpoint.id_prefix(), uuid::Uuid::new_v4().simple());
         Self { request, at: Instant::now(), endpoint, id }
     }
 }
@@ -86,7 +118,7 @@ async fn answer<F: Form>(
     form: impl FnOnce(Envelope) -> F,
 ) -> Response<Body> {
     let id = arrived.id.clone();
-    let endpoint = arrived.endpoint;
+    let endpoint = arrived.endpoint.name();
     let mut response = match accept(&app, arrived, prepare).await {
         Ok(accepted) => accepted.respond(form).await,
         Err(refusal) => {
@@ -126,11 +158,15 @@ async fn accept(
     };
     let prepared = prepare_where_it_suits(body, tools, prepare).await?;
     let n_prompt = prepared.prompt.len();
-    let events = submit(app, loaded, prepared.prompt, prepared.params, arrived.at)?;
+    let job = Job { prompt: prepared.prompt, params: prepared.params, arrived: arrived.at };
+    let events = loaded.handle.submit(job).map_err(|error| {
+        let field = arrived.endpoint.prompt_field();
+        refusal::of_submit(error, field, loaded.n_ctx(), app.metrics.retry_after_s())
+    })?;
     let record = RequestRecord::new(
         Arc::clone(&app.metrics),
         arrived.id,
-        arrived.endpoint,
+        arrived.endpoint.name(),
         arrived.at,
         n_prompt,
     );
@@ -181,7 +217,8 @@ fn prepare_chat(body: &[u8], tools: Tools) -> Result<Prepared, Refusal> {
     let request = ChatRequest::parse(body)?;
     let n_ctx = tools.tokenizer.settings().n_ctx;
     let prompt = tools.prompter.chat(&request.messages);
-    let prompt = prompt.map_err(|error| refusal::of_prompt(&error, n_ctx))?;
+    let field = Endpoint::Chat.prompt_field();
+    let prompt = prompt.map_err(|error| refusal::of_prompt(&error, field, n_ctx))?;
     prepared(prompt, request.options, request.top_logprobs, u32::MAX, tools)
 }
 
@@ -189,10 +226,11 @@ fn prepare_completion(body: &[u8], tools: Tools) -> Result<Prepared, Refusal> {
     let request = CompletionRequest::parse(body)?;
     let n_ctx = tools.tokenizer.settings().n_ctx;
     let prompt = match request.prompt {
-        Prompt::Text(text) => tools
-            .prompter
-            .text(&text)
-            .map_err(|error| refusal::of_prompt(&error, n_ctx).param("prompt"))?,
+        Prompt::Text(text) => {
+            let field = Endpoint::Completion.prompt_field();
+            let prompt = tools.prompter.text(&text);
+            prompt.map_err(|error| refusal::of_prompt(&error, field, n_ctx))?
+        }
         Prompt::Tokens(tokens) => tokens,
     };
     prepared(prompt, request.options, request.logprobs, COMPLETION_TOKENS_DEFAULT, tools)
@@ -218,18 +256,6 @@ fn prepared(
     let tokenizer = tools.tokenizer.as_ref();
     let params = generation_params(options, top_logprobs, max_tokens_default, tokenizer)?;
     Ok(Prepared { prompt, params, stream, envelope })
-}
-
-fn submit(
-    app: &App,
-    loaded: &Loaded,
-    prompt: Vec<TokenId>,
-    params: GenerationParams,
-    arrived: Instant,
-) -> Result<Events, Refusal> {
-    let submitted = loaded.handle.submit(Job { prompt, params, arrived });
-    submitted
-        .map_err(|error| refusal::of_submit(error, loaded.n_ctx(), app.metrics.retry_after_s()))
 }
 
 /// Waits for the whole answer. When hyper drops this future, the client has hung up; one that only

@@ -43,7 +43,7 @@ impl Refusal {
              {n_prompt} tokens, and the answer needs at least one. Please reduce the length of the \
              prompt."
         );
-        Self::bad_request(message).code("context_length_exceeded").param("messages")
+        Self::bad_request(message).code("context_length_exceeded")
     }
 
     /// The same with a code for programs.
@@ -112,22 +112,23 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// What a prompt's mistakes mean to a client of a model with this context.
-pub fn of_prompt(error: &PromptError, n_ctx: u32) -> Refusal {
-    match error {
+/// What a prompt's mistakes mean to a client of a model with this context. `field` is what the prompt
+/// is made of.
+pub fn of_prompt(error: &PromptError, field: &str, n_ctx: u32) -> Refusal {
+    let refusal = match error {
         PromptError::Template(error) => {
             Refusal::bad_request(format!("The chat template refuses the conversation: {error}"))
-                .param("messages")
         }
         PromptError::TooLong { n_tokens_min } => {
             Refusal::context_length(n_ctx, &format!("more than {n_tokens_min}"))
         }
-    }
+    };
+    refusal.param(field)
 }
 
-/// What a request that the queue does not take means to its client. `retry_after_s` is for a full
-/// queue.
-pub fn of_submit(error: SubmitError, n_ctx: u32, retry_after_s: u64) -> Refusal {
+/// What a request that the queue does not take means to its client. `field` is what the prompt is
+/// made of, `retry_after_s` is for a full queue.
+pub fn of_submit(error: SubmitError, field: &str, n_ctx: u32, retry_after_s: u64) -> Refusal {
     match error {
         SubmitError::QueueFull { max_queue } => Refusal::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -138,15 +139,14 @@ pub fn of_submit(error: SubmitError, n_ctx: u32, retry_after_s: u64) -> Refusal 
         .retry_after(retry_after_s),
         SubmitError::NotServing(failure) => failure.into(),
         SubmitError::EmptyPrompt => {
-            Refusal::bad_request("The prompt is empty: there is nothing to continue.")
-                .param("prompt")
+            Refusal::bad_request("The prompt is empty: there is nothing to continue.").param(field)
         }
         SubmitError::PromptTooLong { n_prompt, .. } => {
-            Refusal::context_length(n_ctx, &n_prompt.to_string())
+            Refusal::context_length(n_ctx, &n_prompt.to_string()).param(field)
         }
         SubmitError::UnknownToken { id, n_vocab } => Refusal::bad_request(format!(
             "Token id {id} is out of range: the vocabulary has {n_vocab} tokens."
         ))
-        .param("prompt"),
+        .param(field),
     }
 }

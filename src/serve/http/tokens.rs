@@ -44,7 +44,7 @@ pub async fn tokenize(
                 })?;
                 let n_ctx = tokenizer.settings().n_ctx;
                 let prompt = prompter.chat(&messages);
-                prompt.map_err(|error| refusal::of_prompt(&error, n_ctx))?
+                prompt.map_err(|error| refusal::of_prompt(&error, "messages", n_ctx))?
             }
         };
         Ok(json!({ "count": tokens.len(), "tokens": tokens }))
