@@ -219,11 +219,39 @@ pub fn read_each_record(
     read_with(path, Records::Each(&mut visit))
 }
 
+/// What the JSON reader says of a file of `size` bytes, for somebody who does not know it.
+fn in_words(message: &str, size: u64) -> String {
+    let (what, place) = match message.rsplit_once(" at line ") {
+        Some((what, place)) => (what, format!("line {}", place.replacen(" column", ", column", 1))),
+        None => (message, String::new()),
+    };
+    let syntax =
+        ["expected value", "expected ident", "trailing", "key must be", "expected `", "control"];
+    if size == 0 {
+        "it is empty".into()
+    } else if message.contains("Is a directory") {
+        "it is a folder, and a file is wanted".into()
+    } else if what.starts_with("EOF while parsing") {
+        format!("it ends in the middle ({place}): cut off, or not yet written to its end")
+    } else if syntax.iter().any(|start| what.starts_with(start)) {
+        format!("it is not the JSON of a run ({place})")
+    } else if let Some((before, field)) = what.split_once("missing field ") {
+        let inside = before.trim_end_matches(": ");
+        format!("{} has no {field}", if inside.is_empty() { "it" } else { inside })
+    } else {
+        what.replacen("invalid type: ", "is of the wrong type: ", 1)
+    }
+}
+
 fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, StoreError> {
     const PIECE_BYTES: usize = 256 << 10;
     let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
-    let no_results = |message: String| StoreError::NoResults { path: path.to_owned(), message };
     let file = fs::File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    let no_results = |message: String| StoreError::NoResults {
+        path: path.to_owned(),
+        message: in_words(&message, size),
+    };
     let mut pieces = BufReader::with_capacity(PIECE_BYTES, &file);
     let version = streaming::version(&mut pieces).map_err(no_results)?;
     match version {
@@ -465,7 +493,10 @@ mod tests {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.contains("x.json") && error.contains(expect), "{error}");
         };
-        check("", "EOF");
+        check("", "it is empty");
+        check("{\"meta\": {", "ends in the middle (line 1, column 10)");
+        check("hello", "not the JSON of a run (line 1, column 1)");
+        check(r#"{"schema_version": 1, "meta": {}, "levels": []}"#, "meta has no `target`");
         check("[1]", "expected an object");
         check(r#"{"schema_version": 999}"#, "999");
         check(r#" { "schema_version" : 999 , "meta": 1}"#, "999");

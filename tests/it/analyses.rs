@@ -367,3 +367,50 @@ fn crossover_measures_two_configs_and_finds_where_the_far_one_begins_to_win() {
     let two_kinds = ["crossover", "--a", "near.toml", "--b", "results"];
     assert_eq!(spark_bench(&two_kinds, dir.path()).status.code(), Some(2));
 }
+
+#[test]
+fn a_matrix_says_how_far_behind_each_target_is_per_dollar_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = env!("CARGO_BIN_EXE_spark-bench");
+    let engines = format!(
+        "[engine.null]\nversion = [\"echo\", \"1\"]\nstart = [{bench:?}, \"null-engine\", \
+         \"--port\", \"{{port}}\", \"--model\", \"m\", \"--ttft-ms\", \"5\", \"--gap-ms\", \
+         \"1\"]\nready = {{ url = \"http://127.0.0.1:{{port}}/health\", deadline = \"60s\" }}\n"
+    );
+    std::fs::write(dir.path().join("engines.toml"), engines).unwrap();
+    let prompts: String = (0..8)
+        .map(|i| format!("{{\"messages\": [{{\"role\": \"user\", \"content\": \"{i}\"}}]}}\n"))
+        .collect();
+    std::fs::write(dir.path().join("p.jsonl"), prompts).unwrap();
+    for (name, change, price) in [
+        ("desk", "mine", ""),
+        (
+            "api",
+            "reference",
+            "price = { input_per_mtok = 0.2, output_per_mtok = 0.2, date = \"2026-11-01\" }",
+        ),
+    ] {
+        let config = format!(
+            "[target]\nname = \"{name}\"\nchange = \"{change}\"\nprecision = \"none\"\nmodel = \
+             \"m\"\nbase_url = \"http://127.0.0.1:{{port}}/v1\"\n{price}\n[engine]\nuse = \"null\"\n\
+             [workload]\nprompts = [\"p.jsonl\"]\nconcurrency = [1]\nrequests = 5\nmax_tokens = 4\n\
+             warmup = 0\n"
+        );
+        std::fs::write(dir.path().join(format!("{name}.toml")), config).unwrap();
+    }
+    let headlines = |more: &[&str]| {
+        let args = ["matrix", "desk.toml", "api.toml", "--no-self-test", "--quiet", "--json"];
+        let output = spark_bench(&[&args[..], more].concat(), dir.path());
+        let all: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        all["headlines"].to_string()
+    };
+    let said = headlines(&[]);
+    assert!(said.contains("desk against api: first token"), "{said}");
+    assert!(said.contains("not known: tokens per dollar"), "{said}");
+    assert!(said.contains("a price of desk: [target] price"), "{said}");
+    let costs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/costs/spark-or-api.toml");
+    let said = headlines(&["--costs", costs.to_str().unwrap()]);
+    assert!(said.contains(", tokens per dollar ") && !said.contains("not known"), "{said}");
+    assert!(said.contains("warning: desk: measured on"), "{said}");
+}

@@ -172,12 +172,22 @@ impl Session {
         let mut said = headlines(&files, &|file| cost::own_money(costs?, file));
         match (&self.costs, costs) {
             _ if said.is_empty() => {}
-            (Some(_), Some(costs)) => said.push(format!(
-                "Prices of {}; {} works {:.0} % of the time.",
-                costs.date,
-                costs.own.name,
-                costs.own.utilisation * 100.0
-            )),
+            (Some(_), Some(costs)) => {
+                let busy = costs.own.utilisation * 100.0;
+                let name = &costs.own.name;
+                said.push(format!(
+                    "Prices of {}; {name} works {busy:.0} % of the time.",
+                    costs.date
+                ));
+                for file in &files {
+                    for doubt in cost::own_doubts(costs, file) {
+                        let warning = format!("warning: {}: {doubt}", file.meta.target);
+                        if !said.contains(&warning) {
+                            said.push(warning);
+                        }
+                    }
+                }
+            }
             (Some(other), None) => {
                 said.push(format!(
                     "The costs are in {}, the targets' prices in USD.",

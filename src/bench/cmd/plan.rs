@@ -11,9 +11,11 @@ use crate::analyse::sample_size::{Pilot, PlanRow, log_deviation, samples_for_upp
 use crate::bench::config::Config;
 use crate::bench::progress::{counted, round};
 use crate::exit_codes;
+use crate::measure::autocorrelation::autocorrelation_time;
 use crate::measure::metrics::Metric;
 use crate::report::evidence;
 use crate::results::record::{Level, ResultsFile};
+use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench plan`.
 #[derive(Debug, clap::Args)]
@@ -63,24 +65,69 @@ const WANTED: f64 = 0.05;
 /// If the config or the pilot cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let configs = Config::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
-    let pilot =
-        args.pilot.as_ref().map(|path| read_runs(std::slice::from_ref(path))).transpose()?;
-    let pilot = pilot.as_ref().and_then(|runs| runs.first()).map(|run| &run.file);
-    let plans: Vec<(String, Vec<LevelPlan>)> = configs
-        .iter()
-        .map(|config| (config.target.name.to_string(), plan(config, pilot)))
-        .collect();
+    let runs = args.pilot.as_ref().map(|path| read_runs(std::slice::from_ref(path))).transpose()?;
+    let mut plans = Vec::new();
+    for config in &configs {
+        let name = config.target.name.to_string();
+        let pilot = runs.as_ref().map(|runs| pilot_of(config, runs)).transpose()?;
+        let levels = plan(config, pilot.map(|run| &run.file));
+        let notes = pilot.map(|run| doubts(config, run, &levels)).unwrap_or_default();
+        plans.push((name, levels, notes));
+    }
     if args.json {
-        let all: Vec<Value> = plans.iter().map(|(name, levels)| to_json(name, levels)).collect();
+        let all: Vec<Value> =
+            plans.iter().map(|(name, levels, notes)| to_json(name, levels, notes)).collect();
         answer(&format!("{:#}\n", Value::from(all)))?;
     } else {
         let texts: Vec<String> = plans
             .iter()
-            .map(|(name, levels)| format!("{name}\n{}", sentences(levels).join("\n")))
+            .map(|(name, levels, notes)| {
+                let notes = notes.iter().map(|note| format!("  warning: {note}"));
+                let lines: Vec<String> =
+                    [name.clone()].into_iter().chain(notes).chain(sentences(levels)).collect();
+                lines.join("\n")
+            })
             .collect();
         answer(&format!("{}\n", texts.join("\n")))?;
     }
     Ok(exit_codes::OK)
+}
+
+/// Of several runs the newest of the same target; a single one is taken as it is.
+fn pilot_of<'a>(config: &Config, runs: &'a [StoredRun]) -> Result<&'a StoredRun, BadInput> {
+    let name = config.target.name.as_str();
+    let same = runs.iter().filter(|run| run.file.meta.target == name);
+    let newest = same.max_by(|a, b| a.file.meta.date.cmp(&b.file.meta.date));
+    match (newest, runs) {
+        (Some(run), _) | (None, [run]) => Ok(run),
+        (None, _) => {
+            Err(BadInput(format!("--pilot: none of the {} runs is of {name}", runs.len())))
+        }
+    }
+}
+
+/// Where a pilot is not of the work that is planned, or says nothing of a level.
+fn doubts(config: &Config, pilot: &StoredRun, levels: &[LevelPlan]) -> Vec<String> {
+    let (meta, name) = (&pilot.file.meta, pilot.name());
+    let (target, tokens) = (config.target.name.as_str(), config.workload.max_tokens.get());
+    let mut found = Vec::new();
+    if meta.target != target {
+        found.push(format!("the pilot {name} is of {}", meta.target));
+    }
+    if config.workload.shape.is_none() && meta.max_tokens != u64::from(tokens) {
+        let asked = meta.max_tokens;
+        found.push(format!("the pilot {name} asked for {asked} tokens, the config for {tokens}"));
+    }
+    let silent: Vec<String> = levels
+        .iter()
+        .filter(|level| level.forecast.is_none())
+        .map(|level| format!("c={}", level.concurrency))
+        .collect();
+    if !silent.is_empty() {
+        let silent = silent.join(", ");
+        found.push(format!("the pilot {name} has too few ok requests, or none, at {silent}"));
+    }
+    found
 }
 
 /// What can be said of each level of a config; a pilot adds times and precisions.
@@ -106,20 +153,23 @@ fn bounded(n_eff: f64) -> Option<f64> {
     PERCENTILES.into_iter().find(|p| n_eff >= samples_for_upper_end(*p))
 }
 
-fn forecast(level: &Level, n: f64) -> Option<Forecast> {
+fn forecast(level: &Level, planned: f64) -> Option<Forecast> {
     let values: Vec<f64> =
         evidence::series(level, Metric::Ttft).values.iter().map(|(_, value)| *value).collect();
     let stats = level.summary.metric("ttft")?;
-    let n_eff = stats.n_eff.filter(|n_eff| *n_eff > 0.0)?;
+    // A file of another harness does not say what its requests are worth.
+    let worth = || Some(values.len() as f64 / autocorrelation_time(&values)?.max(1.0));
+    let n_eff = stats.n_eff.or_else(worth).filter(|n_eff| *n_eff > 0.0)?;
+    let n = if stats.n > 0 { stats.n as f64 } else { values.len() as f64 };
     let n_ok = level.summary.n_ok as f64;
     let pilot = Pilot {
         sigma: log_deviation(&values)?,
-        requests_per_sample: (stats.n as f64 / n_eff).max(1.0),
+        requests_per_sample: (n / n_eff).max(1.0),
         requests_per_s: n_ok / level.summary.wall_s,
     };
     (pilot.requests_per_s.is_finite() && pilot.requests_per_s > 0.0).then(|| Forecast {
-        time: pilot.time(n),
-        precision: [0.5, 0.9].map(|p| (p, pilot.precision(p, n))),
+        time: pilot.time(planned),
+        precision: [0.5, 0.9].map(|p| (p, pilot.precision(p, planned))),
         rows: [0.5, 0.9, 0.99].map(|p| pilot.plan(p, WANTED)),
     })
 }
@@ -190,7 +240,7 @@ fn forecast_lines(forecast: &Forecast) -> Vec<String> {
     lines
 }
 
-fn to_json(name: &str, levels: &[LevelPlan]) -> Value {
+fn to_json(name: &str, levels: &[LevelPlan], warnings: &[String]) -> Value {
     let row = |row: &PlanRow| {
         json!({
             "percentile": row.p * 100.0,
@@ -216,7 +266,8 @@ fn to_json(name: &str, levels: &[LevelPlan]) -> Value {
             "forecast": forecast,
         })
     };
-    json!({"target": name, "levels": levels.iter().map(level).collect::<Vec<_>>()})
+    let levels: Vec<Value> = levels.iter().map(level).collect();
+    json!({"target": name, "warnings": warnings, "levels": levels})
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 mod request;
 
 use std::fmt::Write as _;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -35,14 +34,14 @@ pub struct Args {
     #[arg(long, value_name = "GB/S", allow_negative_numbers = true)]
     measured_gb_s: Option<Positive>,
     /// The request whose time is worked out from the measured rates: prompt tokens.
-    #[arg(long, value_name = "TOKENS", default_value = "512")]
-    prompt: NonZeroU32,
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    prompt: u32,
     /// Its output tokens.
-    #[arg(long, value_name = "TOKENS", default_value = "256")]
-    output: NonZeroU32,
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    output: u32,
     /// Requests in flight, it included.
-    #[arg(long, value_name = "N", default_value = "1")]
-    concurrency: NonZeroU32,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: u32,
     /// Round trip to every server, milliseconds [default: as measured].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     rtt_ms: Option<NonNegative>,
@@ -83,9 +82,9 @@ impl Args {
 
     fn ask(&self) -> request::Asked {
         request::Asked {
-            prompt: self.prompt.get(),
-            output: self.output.get(),
-            concurrency: self.concurrency.get(),
+            prompt: self.prompt,
+            output: self.output,
+            concurrency: self.concurrency,
             rtt_s: self.rtt_ms.map(|ms| ms.get() / 1e3),
             handshakes: f64::from(u8::from(self.first_call)),
         }

@@ -270,9 +270,15 @@ impl Tokens {
             return Ok(Self::Server { url: format!("{root}/tokenize"), http, runtime });
         }
         let file = args.tokenizer.as_ref().expect("the flags require one of the two");
-        let unreadable =
-            |error| BadInput(format!("failed to read {} as a tokenizer: {error}", file.display()));
-        Ok(Self::File(Box::new(Tokenizer::from_file(file).map_err(unreadable)?)))
+        let name = file.display();
+        let bytes = std::fs::read(file)
+            .map_err(|error| BadInput(format!("failed to read {name}: {error}")))?;
+        let tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| {
+            BadInput(format!(
+                "{name} is no tokenizer.json, as a model on Hugging Face has it: {error}"
+            ))
+        })?;
+        Ok(Self::File(Box::new(tokenizer)))
     }
 
     /// Tokens of an answer, without what a prompt would begin with.
@@ -288,13 +294,16 @@ impl Tokens {
                 // Two spellings of the same wish: each server takes its own.
                 let body = json!({"content": text, "add_special": false, "parse_special": false,
                     "prompt": text, "add_special_tokens": false});
-                let reply = runtime.block_on(http.post_json(url, &body, None, DEADLINE))?;
+                let reply = runtime
+                    .block_on(http.post_json(url, &body, None, DEADLINE))
+                    .map_err(|error| BadInput(format!("failed to {:#}", anyhow!(error))))?;
                 let answer: Value = serde_json::from_str(&reply.body)
-                    .map_err(|_| anyhow!("{url} answers {} and no JSON", reply.status))?;
+                    .map_err(|_| BadInput(format!("{url} answers {} and no JSON", reply.status)))?;
                 let tokens = answer.get("tokens").and_then(Value::as_array);
                 let tokens = tokens.filter(|_| reply.status == 200);
-                let tokens = tokens
-                    .ok_or_else(|| anyhow!("{url} answers {} and no tokens", reply.status))?;
+                let tokens = tokens.ok_or_else(|| {
+                    BadInput(format!("{url} answers {} and no tokens", reply.status))
+                })?;
                 Ok(tokens.len() as u64)
             }
         }

@@ -288,7 +288,7 @@ macro_rules! number_from_str {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                text.parse::<f64>().map_err(|error| error.to_string()).and_then(Self::try_from)
+                text.parse::<f64>().map_err(|_| "not a number".to_owned()).and_then(Self::try_from)
             }
         }
     )*};

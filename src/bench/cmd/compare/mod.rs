@@ -109,7 +109,16 @@ impl Comparison {
                 some => some.iter().map(|c| format!("c={c}")).collect::<Vec<_>>().join(", "),
             };
             let (of_a, of_b) = (levels(&a), levels(&b));
-            let more = notes.iter().map(|note| format!("; {note}")).collect::<String>();
+            let ended = [("A", &a), ("B", &b)].into_iter().filter_map(|(name, file)| {
+                let why = file.failed.as_ref().or(file.skipped.as_ref())?;
+                Some(format!("; {name} did not finish: {}", why.text))
+            });
+            let none_ok = [("A", &a), ("B", &b)].into_iter().filter_map(|(name, file)| {
+                let failed = file.levels.iter().all(|level| level.summary.n_ok == 0);
+                (failed && !file.levels.is_empty())
+                    .then(|| format!("; no request of {name} was ok"))
+            });
+            let more: String = ended.chain(none_ok).collect();
             return Err(format!(
                 "no figure of a level in common (A has {of_a}; B has {of_b}{more})"
             ));

@@ -8,8 +8,13 @@ use crate::results::record::{Host, Meta, ServerMeta};
 /// A warning each, in the order of their weight.
 pub(super) fn doubts(config: &CostConfig, answer: &Answer<'_>) -> Vec<String> {
     let meta = &answer.run.file.meta;
-    let found = [machine(config, meta), weights(config, meta), load(answer), power(config, answer)];
-    found.into_iter().flatten().chain(prompts(answer)).collect()
+    let of_level = [load(answer), power(config, answer), prompts(answer)];
+    of_run(config, meta).into_iter().chain(of_level.into_iter().flatten()).collect()
+}
+
+/// Those that hold for the whole of a run.
+pub(super) fn of_run(config: &CostConfig, meta: &Meta) -> Vec<String> {
+    machine(config, meta).into_iter().chain(weights(config, meta)).collect()
 }
 
 /// Whether it was measured on this machine, as far as a file can tell.

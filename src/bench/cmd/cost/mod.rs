@@ -91,6 +91,13 @@ fn work_of(run: &StoredRun, level: &Level) -> Result<Workload, BadInput> {
     Ok(evidence::work_of(level))
 }
 
+/// Why a run's figures may not be those of the config's machine or weights; empty for a run that
+/// [`own_money`] puts no price on.
+pub(super) fn own_doubts(config: &CostConfig, file: &ResultsFile) -> Vec<String> {
+    let priced = file.meta.price.is_none() && own_money(config, file).is_some();
+    if priced { doubts::of_run(config, &file.meta) } else { Vec::new() }
+}
+
 fn why_no_throughput(file: &ResultsFile) -> &'static str {
     match file.levels.as_slice() {
         [] => "has no level: the run was skipped, failed or stopped before the first one",
