@@ -139,14 +139,15 @@ pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
             )
         }
     };
-    if let Some(curved) = found.by_curves {
-        let interval = curved.interval.map_or("not resolved".into(), |[low, high]| {
-            format!("95 % by resampling: {low:.0} … {high:.0}")
-        });
-        said.push_str(&format!(
-            " By parabolas, since the lines do not fit: {:.0} ({interval}).",
-            curved.tokens
-        ));
+    match found.by_curves {
+        Some(CurvedCrossing { tokens, interval: Some([low, high]) }) => said.push_str(&format!(
+            " By parabolas, since the lines do not fit: {tokens:.0} (95 % by resampling: {low:.0} … \
+             {high:.0})."
+        )),
+        Some(CurvedCrossing { interval: None, .. }) => {
+            said.push_str(" By parabolas, since the lines do not fit, it is not resolved either.");
+        }
+        None => {}
     }
     said
 }

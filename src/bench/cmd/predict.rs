@@ -12,13 +12,13 @@ use super::{answer, read_runs};
 use crate::analyse::littles_law;
 use crate::bench::config::values::{NonNegative, Positive};
 use crate::exit_codes;
-use crate::report::evidence;
+use crate::report::evidence::{self, ModelAndMachine};
 use crate::report::prediction::{
     Bandwidths, Ceiling, ceilings, inputs, measured_interval, measured_tps, prefill,
 };
 use crate::report::shapes;
 use crate::results::escape::terminal;
-use crate::results::record::ResultsFile;
+use crate::results::record::{ResultsFile, Verdict};
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench predict`.
@@ -110,6 +110,12 @@ fn text(args: &Args, run: &StoredRun) -> String {
     if let Some(inputs) = inputs(&run.file, args.bandwidths()) {
         line(format!("  inputs: {inputs}"));
     }
+    for level in run.file.levels.iter().filter(|level| !level.flags.is_empty()) {
+        let flags: Vec<&str> = level.flags.iter().map(|flag| flag.name.as_str()).collect();
+        let c = level.summary.concurrency;
+        let how = if level.verdict == Verdict::Invalid { "invalid" } else { "flagged" };
+        line(format!("  {how} at c = {c}: {}", flags.join(", ")));
+    }
     let ceilings = ceilings(&run.file, args.bandwidths());
     for ceiling in &ceilings {
         let share = measured.map_or(String::new(), |tps| {
@@ -118,11 +124,7 @@ fn text(args: &Args, run: &StoredRun) -> String {
         line(format!("  ceiling: {:.2} tok/s{share} ({})", ceiling.tps, ceiling.formula));
     }
     if ceilings.is_empty() {
-        line(
-            "  no ceiling: it takes a bandwidth ([hardware] bandwidth_gb_s or --bandwidth-gb-s) \
-             and the model's bytes (the server's meta, or [model] in the config)"
-                .into(),
-        );
+        line(format!("  no ceiling: it takes {}", missing(args, run)));
     } else if let Some(tps) = measured {
         line(explanation(tps, &ceilings));
     }
@@ -141,6 +143,23 @@ fn text(args: &Args, run: &StoredRun) -> String {
         line(format!("  {}", check.sentence()));
     }
     out
+}
+
+/// What a ceiling would take.
+fn missing(args: &Args, run: &StoredRun) -> String {
+    let known = ModelAndMachine::of(&run.file.meta);
+    let given = args.bandwidth_gb_s.or(args.measured_gb_s).is_some();
+    let bandwidth = "a bandwidth ([hardware] bandwidth_gb_s in the config, or --bandwidth-gb-s)";
+    let bytes = "the model's bytes, which this server does not tell ([model] in the config: \
+                 weight_bytes, bytes_read_per_token, kv_bytes_per_token)";
+    let has_bandwidth = given || known.bandwidth_bytes_per_s.is_some();
+    let has_bytes = known.weight_bytes.is_some() || known.bytes_read_per_token.is_some();
+    match (has_bandwidth, has_bytes) {
+        (false, true) => bandwidth.into(),
+        (true, false) => bytes.into(),
+        (true, true) => "a c = 1 level, and all of [model]'s figures".into(),
+        (false, false) => format!("{bandwidth}, and {bytes}"),
+    }
 }
 
 fn why_no_speed(file: &ResultsFile) -> String {
