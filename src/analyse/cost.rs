@@ -124,6 +124,19 @@ pub enum BreakEven {
     Never,
 }
 
+impl BreakEven {
+    /// Share of the machine's capacity from which on it is cheaper; over 1 where it cannot do as
+    /// much, `None` where no volume is enough.
+    pub fn utilisation(&self) -> Option<f64> {
+        match self {
+            Self::From { utilisation, .. } | Self::BeyondCapacity { utilisation, .. } => {
+                Some(*utilisation)
+            }
+            Self::Never => None,
+        }
+    }
+}
+
 /// Break-even of a machine against a blended price per million output tokens.
 pub fn break_even(own: &OwnCost, price_per_mtok: f64) -> BreakEven {
     let margin = price_per_mtok - own.marginal_per_mtok;

@@ -135,6 +135,7 @@ fn cost_takes_its_prices_from_a_file() {
     let answer = &all["answers"][0];
     assert_eq!(answer["break_even"], "never", "a serial box at 17 tokens per second: {answer}");
     assert!((answer["amortisation_per_month"].as_f64().unwrap() - 88.861).abs() < 0.001);
+    assert_eq!(answer["own_per_mtok_ci_95"], Value::Null, "no part of c = 16 is a request long");
 
     let warnings = answer["warnings"].as_array().unwrap();
     let about = ["measured on NVIDIA H100", "drew 364 W, over"];
@@ -142,6 +143,18 @@ fn cost_takes_its_prices_from_a_file() {
     for (warning, about) in warnings.iter().zip(about) {
         assert!(warning.as_str().unwrap().contains(about), "{warning}");
     }
+    write(dir.path(), "alone.json", &Scenario { levels: vec![1], ..Scenario::desk() });
+    let alone = answered(&["cost", "--config", config, "alone.json", "--json"], dir.path());
+    let alone = &alone["answers"][0];
+    for (figure, interval) in [
+        ("own_per_mtok", "own_per_mtok_ci_95"),
+        ("break_even_utilisation", "break_even_utilisation_ci_95"),
+    ] {
+        let [low, value, high] =
+            [&alone[interval][0], &alone[figure], &alone[interval][1]].map(|v| v.as_f64());
+        assert!(low < value && value < high && low.is_some(), "{figure}: {alone}");
+    }
+
     let said = spark_bench(&["cost", "--config", config, "desk.json"], dir.path());
     assert!(String::from_utf8_lossy(&said.stdout).contains("  warning: measured on"));
 
@@ -149,6 +162,7 @@ fn cost_takes_its_prices_from_a_file() {
     let lesson = ["cost", "--config", config, lesson.to_str().unwrap(), "--json"];
     let lesson = &answered(&lesson, dir.path())["answers"][0];
     assert_eq!(lesson["api_per_mtok"], 0.2, "its requests know their output tokens: {lesson}");
+    assert_eq!(lesson["own_per_mtok_ci_95"], Value::Null, "its throughput has no interval");
     let said = lesson["warnings"].to_string();
     assert!(said.contains("on which machine") && said.contains("no prompt tokens"), "{said}");
 

@@ -41,6 +41,9 @@ struct Answer<'a> {
     own: OwnCost,
     api_per_mtok: f64,
     break_even: BreakEven,
+    /// The same at the ends of the throughput's 95 % interval, slow and fast, where it has one.
+    /// Prices, powers and the utilisation are taken as they are stated.
+    ends: Option<[(OwnCost, BreakEven); 2]>,
 }
 
 /// Prints the comparison for each run, at the level with the largest throughput.
@@ -75,9 +78,14 @@ fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, B
         .api_price()
         .blended_per_output_mtok(&work)
         .ok_or_else(|| refuse("has no token counts, so there is nothing to put a price on"))?;
-    let own = config.own.at(busy_w).cost(throughput_tps, config.own.utilisation);
-    let break_even = break_even(&own, api_per_mtok);
-    Ok(Answer { run, level, work, throughput_tps, busy_w, own, api_per_mtok, break_even })
+    let at = |throughput_tps: f64| {
+        let own = config.own.at(busy_w).cost(throughput_tps, config.own.utilisation);
+        (own, break_even(&own, api_per_mtok))
+    };
+    let (own, break_even) = at(throughput_tps);
+    let interval = evidence::steady_rate(level).filter(|rate| rate.low > 0.0);
+    let ends = interval.map(|rate| [at(rate.low), at(rate.high)]);
+    Ok(Answer { run, level, work, throughput_tps, busy_w, own, api_per_mtok, break_even, ends })
 }
 
 /// The tokens of a level. A file of another harness has their counts in its requests only, which
@@ -147,9 +155,12 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
         own.mtok_per_month
     ));
     let all_in = own.per_mtok.map_or("no".into(), |cost| format!("{cost:.4}"));
+    let interval = per_mtok_interval(answer).map_or_else(String::new, |[low, high]| {
+        format!(" ({low:.4} to {high:.4} by the throughput's 95 % interval)")
+    });
     line(format!(
-        "  costs {all_in} {money} per million output tokens: {:.2} a month of amortisation, {:.1} \
-         kWh; one more million costs {:.4}",
+        "  costs {all_in} {money} per million output tokens{interval}: {:.2} a month of \
+         amortisation, {:.1} kWh; one more million costs {:.4}",
         own.amortisation_per_month, own.kwh_per_month, own.marginal_per_mtok
     ));
     let prompts = answer.work.prompt / answer.work.output;
@@ -162,19 +173,7 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
         "  {}: {:.4} {money} per million output tokens{with}",
         config.api.name, answer.api_per_mtok
     ));
-    line(match answer.break_even {
-        BreakEven::From { mtok_per_month, utilisation } => format!(
-            "  Own hardware is cheaper from {mtok_per_month:.1} million output tokens a month on, \
-             that is, if it is busy {:.1} % of the time.",
-            utilisation * 100.0
-        ),
-        BreakEven::BeyondCapacity { mtok_per_month, utilisation } => format!(
-            "  Never: it would take {mtok_per_month:.1} million output tokens a month, {:.1}× what \
-             the machine can do.",
-            utilisation
-        ),
-        BreakEven::Never => "  Never: its power alone costs more than the API.".into(),
-    });
+    line(break_even_sentence(answer));
     if let Some(how) =
         own.per_mtok.and_then(|own| tokens_for_the_same_money(own, answer.api_per_mtok))
     {
@@ -187,15 +186,46 @@ fn text(config: &CostConfig, answer: &Answer<'_>) -> String {
     out
 }
 
+fn break_even_sentence(answer: &Answer<'_>) -> String {
+    match answer.break_even {
+        BreakEven::From { mtok_per_month, utilisation } => format!(
+            "  Own hardware is cheaper from {mtok_per_month:.1} million output tokens a month on, \
+             that is, if it is busy {:.1} % of the time{}.",
+            utilisation * 100.0,
+            utilisation_interval(answer).map_or_else(String::new, |[low, high]| {
+                format!(" ({:.1} to {:.1} %)", low * 100.0, high * 100.0)
+            })
+        ),
+        BreakEven::BeyondCapacity { mtok_per_month, utilisation } => format!(
+            "  Never: it would take {mtok_per_month:.1} million output tokens a month, {:.1}×{} \
+             what the machine can do.",
+            utilisation,
+            utilisation_interval(answer).map_or_else(String::new, |[low, high]| {
+                format!(" ({low:.1}× to {high:.1}×)")
+            })
+        ),
+        BreakEven::Never => "  Never: its power alone costs more than the API.".into(),
+    }
+}
+
+/// The cheap end first: a machine is cheap where it is fast.
+fn per_mtok_interval(answer: &Answer<'_>) -> Option<[f64; 2]> {
+    let [slow, fast] = answer.ends.as_ref()?;
+    Some([fast.0.per_mtok?, slow.0.per_mtok?])
+}
+
+/// Of the break-even's share of the time; over 1 where the machine cannot do as much. `None` where
+/// an end of the interval never breaks even.
+fn utilisation_interval(answer: &Answer<'_>) -> Option<[f64; 2]> {
+    let [slow, fast] = answer.ends.as_ref()?;
+    Some([fast.1.utilisation()?, slow.1.utilisation()?])
+}
+
 fn to_json(config: &CostConfig, answer: &Answer<'_>) -> Value {
-    let (verdict, volume, utilisation) = match answer.break_even {
-        BreakEven::From { mtok_per_month, utilisation } => {
-            ("from", Some(mtok_per_month), Some(utilisation))
-        }
-        BreakEven::BeyondCapacity { mtok_per_month, utilisation } => {
-            ("never", Some(mtok_per_month), Some(utilisation))
-        }
-        BreakEven::Never => ("never", None, None),
+    let (verdict, volume) = match answer.break_even {
+        BreakEven::From { mtok_per_month, .. } => ("from", Some(mtok_per_month)),
+        BreakEven::BeyondCapacity { mtok_per_month, .. } => ("never", Some(mtok_per_month)),
+        BreakEven::Never => ("never", None),
     };
     json!({
         "file": answer.run.name(),
@@ -210,10 +240,12 @@ fn to_json(config: &CostConfig, answer: &Answer<'_>) -> Value {
         "mtok_per_month": answer.own.mtok_per_month,
         "capacity_mtok_per_month": answer.own.capacity_mtok_per_month,
         "own_per_mtok": answer.own.per_mtok,
+        "own_per_mtok_ci_95": per_mtok_interval(answer),
         "own_marginal_per_mtok": answer.own.marginal_per_mtok,
         "api_per_mtok": answer.api_per_mtok,
         "break_even": verdict,
         "break_even_mtok_per_month": volume,
-        "break_even_utilisation": utilisation,
+        "break_even_utilisation": answer.break_even.utilisation(),
+        "break_even_utilisation_ci_95": utilisation_interval(answer),
     })
 }
