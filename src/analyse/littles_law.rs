@@ -116,7 +116,8 @@ impl Check {
             ),
             Behaviour::Batching => format!(
                 "c={c}: all at once. Requests took {wait:.2}× as long as alone, and throughput \
-                 grew {times:.1}× (perfect would be {c}×)."
+                 grew {times:.1}× (perfect would be {c}×).{}",
+                self.better_than_perfect()
             ),
             Behaviour::Between => format!(
                 "c={c}: between one at a time and all at once (serialness {:.2}). Requests took \
@@ -132,6 +133,16 @@ impl Check {
 const TOLERANCE: f64 = 0.03;
 
 impl Check {
+    /// What it means that c requests at once brought more than c times one.
+    fn better_than_perfect(&self) -> &'static str {
+        if self.throughput_ratio > f64::from(self.concurrency) * (1.0 + TOLERANCE) {
+            " That is more than there can be: the machine was slower at c=1 than it was here, so \
+             the two levels cannot be compared."
+        } else {
+            ""
+        }
+    }
+
     /// What a serial server's deviation from the law means; empty within the tolerance.
     fn beyond_the_law(&self) -> &'static str {
         if self.e2e_ratio > 1.0 + TOLERANCE {
@@ -206,6 +217,8 @@ mod tests {
         assert!(checks[0].sentence().ends_with("stayed at 1.00×."));
         let slower = check(&[single, point(4, 8.6, 6.6, 46.0)]);
         assert!(slower[0].sentence().contains("more than waiting explains"), "{slower:?}");
+        let impossible = check(&[single, point(2, 1.0, 0.4, 46.0 * 4.5)]);
+        assert!(impossible[0].sentence().contains("more than there can be"), "{impossible:?}");
         assert_eq!(check(&levels[1..]), []);
     }
 }

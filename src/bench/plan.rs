@@ -161,7 +161,13 @@ struct Engines<'a> {
 impl Engines<'_> {
     fn file(&mut self, path: &Path) -> Result<&EnginesFile, ConfigError> {
         if !self.read.contains_key(path) {
-            self.read.insert(path.to_owned(), EnginesFile::load(path)?);
+            let mut file = EnginesFile::load(path);
+            if let Err(error) = &mut file
+                && !path.exists()
+            {
+                error.message.push_str("; --engines names the engines file, where it is elsewhere");
+            }
+            self.read.insert(path.to_owned(), file?);
         }
         Ok(&self.read[path])
     }

@@ -142,6 +142,11 @@ pub fn level_points(file: &ResultsFile) -> Vec<LevelPoint> {
     let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|t| !t.is_zero());
     let point = |level: &Level| {
         let requests = measured_ok(level);
+        // Under three requests a worker there is no steady state to speak of.
+        let summary = &level.summary;
+        if summary.n_ok < 3 * u64::from(summary.concurrency) {
+            return None;
+        }
         let steady = requests.iter().filter(|record| record.phase == "steady");
         let (e2e, ttft): (Vec<f64>, Vec<f64>) =
             steady.filter_map(|record| record.e2e.zip(record.ttft)).unzip();

@@ -131,6 +131,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 
 /// The same for bytes that do not lie in memory: `write` gives them one after the other.
 ///
+/// A symbolic link stays one, its target is replaced; a device or a pipe is written to.
+///
 /// # Errors
 /// If it cannot be written, or `write` failed.
 pub fn replace_with(
@@ -138,12 +140,18 @@ pub fn replace_with(
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
     let failed = |source| StoreError::Write { path: path.to_owned(), source };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&target).is_ok_and(|old| !old.is_file() && !old.is_dir()) {
+        let device = fs::OpenOptions::new().write(true).open(&target).map_err(failed)?;
+        let mut out = BufWriter::new(device);
+        return write(&mut out).and_then(|()| out.flush()).map_err(failed);
+    }
+    let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut pending = pending_file(dir).map_err(failed)?;
     let mut out = BufWriter::new(pending.as_file_mut());
     write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
     drop(out);
-    pending.persist(path).map_err(|error| failed(error.error))?;
+    pending.persist(&target).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
@@ -428,6 +436,29 @@ mod tests {
         }
         assert_eq!(rest, bare);
         assert_eq!(read_many(&[&path], Part::Summaries).unwrap()[0].file, bare);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_plain_file_stays_what_it_is() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real.html"), dir.path().join("link.html"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || fs::read(pipe).unwrap())
+        };
+        replace(&pipe, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     }
 
     #[test]

@@ -99,6 +99,7 @@ impl Session {
     /// # Errors
     /// If the system refuses a signal handler, or cannot tell which program this is.
     pub async fn start(common: &Common) -> anyhow::Result<Self> {
+        super::make_folder(&common.out)?;
         let progress = Progress::new(if common.quiet { Mode::Off } else { common.progress });
         let cancel = CancellationToken::new();
         let stop = interrupts().context("listening for Ctrl-C")?;
@@ -263,15 +264,17 @@ fn hint(file: &ResultsFile) -> Option<String> {
     if file.levels.is_empty() {
         None
     } else if all_are("connect") {
-        Some(format!("{target}: nothing answers at {url}; does a server listen there?"))
+        Some(format!(
+            "{target}: nothing answers at {url}; is the address right, and does a server listen there?"
+        ))
     } else if all_are("http_404") && !url.ends_with("/v1") {
         Some(format!("{target}: {url} has no such page; most base URLs end in /v1"))
     } else if all_are("http_404") {
         Some(format!("{target}: {url} has no such page, or no model {:?}", file.meta.model))
     } else if all_are("http_401") || all_are("http_403") {
         Some(format!(
-            "{target}: {url} wants a key; name the variable that holds it with --key-env \
-             (key_env in a config)"
+            "{target}: {url} wants a key, or another one than it got; --key-env (key_env in a \
+             config) names the variable that holds it"
         ))
     } else {
         None

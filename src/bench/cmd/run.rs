@@ -180,6 +180,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         session.harness.progress.plan(levels, requests);
         session.measure_floor(work.config.workload.concurrency.levels()).await;
         let outcomes = run_target(&session.harness, &work).await?;
+        for outcome in outcomes.iter().filter(|outcome| outcome.file.failed.is_some()) {
+            session.tell(outcome);
+        }
         session.answer(&outcomes)
     })
 }

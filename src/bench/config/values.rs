@@ -128,7 +128,8 @@ impl TryFrom<f64> for Positive {
 
     fn try_from(number: f64) -> Result<Self, String> {
         let fits = number.is_finite() && number > 0.0;
-        fits.then_some(Self(number)).ok_or_else(|| format!("{number} is not over 0"))
+        fits.then_some(Self(number))
+            .ok_or_else(|| format!("{number} is not a finite number over 0"))
     }
 }
 
@@ -137,7 +138,8 @@ impl TryFrom<f64> for NonNegative {
 
     fn try_from(number: f64) -> Result<Self, String> {
         let fits = number.is_finite() && number >= 0.0;
-        fits.then_some(Self(number)).ok_or_else(|| format!("{number} is not 0 or more"))
+        fits.then_some(Self(number))
+            .ok_or_else(|| format!("{number} is not a finite number, 0 or more"))
     }
 }
 

@@ -92,6 +92,13 @@ impl Run<'_> {
             let result = run.step(step.concurrency, &mut ladders[step.file], draft).await;
             draft.file.meta.date_end = Some(meta::now());
             result?;
+            if let Some(class) = draft.file.levels.last().and_then(refused_for_good) {
+                let name = &work.config.target.name;
+                self.harness.progress.warn(&format!(
+                    "{name}: every request ended as {class}; its other levels are left out"
+                ));
+                break;
+            }
         }
         Ok(())
     }
@@ -248,6 +255,15 @@ impl Run<'_> {
         progress.done(&verdict_text(&measured));
         Ok(measured)
     }
+}
+
+/// The class of all failures of a level, if none of its requests went well for a reason that more
+/// requests do not change: nobody listens, a wrong key, no such page or model.
+fn refused_for_good(level: &Level) -> Option<&str> {
+    let mut classes = level.summary.errors.keys();
+    let (class, None) = (classes.next()?, classes.next()) else { return None };
+    let for_good = ["connect", "http_401", "http_403", "http_404"].contains(&class.as_str());
+    (level.summary.n_ok == 0 && for_good).then_some(class)
 }
 
 fn verdict_text(measured: &Measured) -> String {

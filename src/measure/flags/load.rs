@@ -33,7 +33,12 @@ fn n_too_small(summary: &LevelSummary) -> Option<Flag> {
     (n_ok < P99_MIN_SAMPLES as u64).then(|| {
         let text = format!(
             "{n_ok} ok requests: a p99 would be the slowest one under another name, so there is \
-             none (it takes {P99_MIN_SAMPLES}, and 1,000 to have ten beyond it)"
+             none (it takes {P99_MIN_SAMPLES}, and 1,000 to have ten beyond it){}",
+            if summary.start_mode.is_closed_loop() && n_ok < u64::from(summary.concurrency) {
+                "; and so few never kept all workers busy, so its throughput is that of fewer"
+            } else {
+                ""
+            }
         );
         Flag::flagged(FlagName::NTooSmall, text).number("n_ok", n_ok as f64)
     })

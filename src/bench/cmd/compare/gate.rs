@@ -40,7 +40,8 @@ impl Gate {
     pub(super) fn exit_code(&self) -> u8 {
         let when = |holds: bool, code| if holds { code } else { exit_codes::OK };
         exit_codes::worst([
-            when(!self.other_work.is_empty(), exit_codes::USAGE),
+            // What is slower for certain is so, whatever else cannot be decided.
+            when(!self.other_work.is_empty() && self.slower.is_empty(), exit_codes::USAGE),
             when(!self.slower.is_empty() || self.unfinished, exit_codes::CHECK_FAILED),
             when(!self.invalid.is_empty(), exit_codes::INVALID_LEVELS),
         ])
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_is_the_first_of_the_precedence() {
+    fn what_is_certain_comes_before_what_cannot_be_decided() {
         let none = || Gate {
             allowed: 0.05,
             slower: Vec::new(),
@@ -112,7 +113,8 @@ mod tests {
         assert_eq!(Gate { slower: one(), ..none() }.exit_code(), exit_codes::CHECK_FAILED);
         assert_eq!(Gate { unfinished: true, ..none() }.exit_code(), exit_codes::CHECK_FAILED);
         assert_eq!(Gate { invalid: one(), ..none() }.exit_code(), exit_codes::INVALID_LEVELS);
+        assert_eq!(Gate { other_work: one(), ..none() }.exit_code(), exit_codes::USAGE);
         let other = Gate { other_work: one(), slower: one(), ..none() };
-        assert_eq!(other.exit_code(), exit_codes::USAGE);
+        assert_eq!(other.exit_code(), exit_codes::CHECK_FAILED, "one figure is slower for certain");
     }
 }
