@@ -72,16 +72,25 @@ impl Desk {
 
     /// One level of `run` against a URL, with few requests.
     fn run(&mut self, url: &str, more: &[&str]) -> Value {
-        let mut command = self.run_command(url);
+        self.run_levels(url, "1", more)
+    }
+
+    fn run_levels(&mut self, url: &str, levels: &str, more: &[&str]) -> Value {
+        let mut command = self.command_for(url, levels);
         command.args(more);
         self.finish(command);
         self.result()
     }
 
     fn run_command(&self, url: &str) -> Command {
+        self.command_for(url, "1")
+    }
+
+    fn command_for(&self, url: &str, levels: &str) -> Command {
         let mut command = self.command("run");
         command.args(["--target", "t", "--model", "m", "--precision", "none", "--base-url", url]);
-        command.args(["--key-env", "TEST_KEY", "--concurrency", "1", "--n", "2", "--warmup", "0"]);
+        command.args(["--key-env", "TEST_KEY", "--n", "2", "--warmup", "0"]);
+        command.args(["--concurrency", levels]);
         command.args(["--save-text", "--save-gaps", "--save-series", "--prompts"]);
         command.arg(self.path("p.jsonl"));
         command
@@ -251,6 +260,22 @@ fn each_way_to_be_refused_has_its_class_and_its_message_and_no_key_is_written() 
     for (place, text) in written {
         assert!(!text.contains(KEY), "the key stands in {place}");
     }
+}
+
+#[test]
+fn a_refusal_that_more_requests_do_not_change_ends_the_ladder() {
+    let mut desk = Desk::new();
+    let n_levels = |file: &Value| file["levels"].as_array().unwrap().len();
+    let wrong_key = ScriptedServer::start(vec![fireworks::unauthorized(KEY)]);
+    let file = desk.run_levels(&wrong_key.url(), "1,2,4", &["--max-attempts", "2"]);
+    assert_eq!((n_levels(&file), wrong_key.n_requests()), (1, 2));
+    let said = desk.said.concat();
+    assert!(said.contains("every request ended as http_401"), "{said}");
+    assert!(said.contains("hint: ") && said.contains("another one than it got"), "{said}");
+    // One that passes by itself does not.
+    let busy = ScriptedServer::start(vec![fireworks::throttled(Some("0"))]);
+    let file = desk.run_levels(&busy.url(), "1,2", &["--max-attempts", "2"]);
+    assert_eq!(n_levels(&file), 2);
 }
 
 #[test]
