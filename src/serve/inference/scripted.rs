@@ -26,6 +26,9 @@ const SPECIALS: [(TokenId, &str); 4] =
     [(BOS, "<s>"), (EOS, "</s>"), (END_OF_TURN, "<|im_end|>"), (START_OF_TURN, "<|im_start|>")];
 const FIRST_WORD: usize = 260;
 const N_VOCAB: usize = 4096;
+/// The logit of what the script wants, so far over the rest that even at temperature 2 all the
+/// others together are drawn once in 10⁸ tokens: a script is obeyed, whatever the seed.
+const WISH: f32 = 80.0;
 /// What is drawn when the answer is over and its end is banned.
 const FILLER: TokenId = b'.' as TokenId;
 
@@ -144,12 +147,12 @@ impl Model for ScriptedModel {
         }
         self.logits.fill(0.0);
         let wish = |token: TokenId| usize::try_from(token).expect("ids are not negative");
-        self.logits[wish(FILLER)] = 5.0;
+        self.logits[wish(FILLER)] = WISH / 2.0;
         match self.reply.get(self.n_replied) {
-            Some(&token) => self.logits[wish(token)] = 20.0,
+            Some(&token) => self.logits[wish(token)] = WISH,
             None => {
-                self.logits[wish(EOS)] = 20.0;
-                self.logits[wish(END_OF_TURN)] = 10.0;
+                self.logits[wish(EOS)] = WISH;
+                self.logits[wish(END_OF_TURN)] = 0.75 * WISH;
             }
         }
         Ok(())
@@ -390,5 +393,22 @@ impl Gate {
         steps.permits = steps.permits.map(|permits| permits - 1);
         steps.made.push(n_tokens);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_obeyed_at_any_temperature() {
+        let mut model = ScriptedModel::new(|_| Reply::words("one two"));
+        let wanted = model.tokenizer.word(b"one ");
+        model.eval(&[BOS], Output::Logits, &|| false).unwrap();
+        let logits = model.logits();
+        let share = |token: usize| f64::from((logits[token] - WISH) / 2.0).exp();
+        let wanted = usize::try_from(wanted).unwrap();
+        let others: f64 = (0..N_VOCAB).filter(|token| *token != wanted).map(share).sum();
+        assert!(others < 1e-8, "{others} of what the wanted token has");
     }
 }
