@@ -441,7 +441,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn what_is_no_plain_file_stays_what_it_is() {
-        use std::os::unix::fs::{FileTypeExt, symlink};
+        use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, symlink};
         let dir = tempfile::tempdir().unwrap();
         let (real, link) = (dir.path().join("real.html"), dir.path().join("link.html"));
         fs::write(&real, "old").unwrap();
@@ -452,12 +452,14 @@ mod tests {
 
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let reader = {
-            let pipe = pipe.clone();
-            std::thread::spawn(move || fs::read(pipe).unwrap())
-        };
+        // Both ends, and no waiting: what was not written to the pipe is an error at once.
+        let mut ends = fs::OpenOptions::new();
+        ends.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK);
+        let mut ends = ends.open(&pipe).unwrap();
         replace(&pipe, b"through").unwrap();
-        assert_eq!(reader.join().unwrap(), b"through");
+        let mut came = [0; 7];
+        std::io::Read::read_exact(&mut ends, &mut came).unwrap();
+        assert_eq!(&came, b"through");
         assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     }
 

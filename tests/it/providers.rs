@@ -269,13 +269,14 @@ fn a_refusal_that_more_requests_do_not_change_ends_the_ladder() {
     let wrong_key = ScriptedServer::start(vec![fireworks::unauthorized(KEY)]);
     let file = desk.run_levels(&wrong_key.url(), "1,2,4", &["--max-attempts", "2"]);
     assert_eq!((n_levels(&file), wrong_key.n_requests()), (1, 2));
+    assert_eq!(file["skipped"]["reason"], "refused", "why there are no others");
     let said = desk.said.concat();
-    assert!(said.contains("every request ended as http_401"), "{said}");
+    assert!(said.contains("every request of a level ended as http_401"), "{said}");
     assert!(said.contains("hint: ") && said.contains("another one than it got"), "{said}");
     // One that passes by itself does not.
     let busy = ScriptedServer::start(vec![fireworks::throttled(Some("0"))]);
     let file = desk.run_levels(&busy.url(), "1,2", &["--max-attempts", "2"]);
-    assert_eq!(n_levels(&file), 2);
+    assert_eq!((n_levels(&file), file.get("skipped")), (2, None));
 }
 
 #[test]

@@ -79,6 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         answer(&describe(&plan))?;
         return Ok(if plan.bad.is_empty() { exit_codes::OK } else { exit_codes::USAGE });
     }
+    args.common.make_out()?;
     super::measuring::block_on(async move {
         let mut session = Session::start(&args.common).await?;
         session.harness.logs = args.logs;

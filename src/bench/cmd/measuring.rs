@@ -49,6 +49,14 @@ impl Common {
         self.json
     }
 
+    /// Makes the folder for results: that it cannot be made is better known before the work.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn make_out(&self) -> anyhow::Result<()> {
+        super::make_folder(&self.out)
+    }
+
     /// For a command that writes no results and needs no progress.
     pub fn quiet() -> Self {
         let out = PathBuf::from("results");
@@ -99,7 +107,6 @@ impl Session {
     /// # Errors
     /// If the system refuses a signal handler, or cannot tell which program this is.
     pub async fn start(common: &Common) -> anyhow::Result<Self> {
-        super::make_folder(&common.out)?;
         let progress = Progress::new(if common.quiet { Mode::Off } else { common.progress });
         let cancel = CancellationToken::new();
         let stop = interrupts().context("listening for Ctrl-C")?;

@@ -171,6 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let (config, common) = args.into_config()?;
     // For one target an unset key is a mistake, not a row to be skipped.
     Secrets::read(&config.target).map_err(|why| BadInput(why.text))?;
+    common.make_out()?;
     super::measuring::block_on(async move {
         let mut session = Session::start(&common).await?;
         let work = Work { config, spec: None, repeat: 1 };
@@ -180,8 +181,10 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
         session.harness.progress.plan(levels, requests);
         session.measure_floor(work.config.workload.concurrency.levels()).await;
         let outcomes = run_target(&session.harness, &work).await?;
-        for outcome in outcomes.iter().filter(|outcome| outcome.file.failed.is_some()) {
-            session.tell(outcome);
+        for outcome in &outcomes {
+            if outcome.file.failed.is_some() || outcome.file.skipped.is_some() {
+                session.tell(outcome);
+            }
         }
         session.answer(&outcomes)
     })

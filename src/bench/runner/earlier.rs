@@ -107,10 +107,22 @@ pub fn single_stream(level: &Level) -> Option<SingleStream> {
     usable.then(|| SingleStream { e2e_mean: std::time::Duration::from_secs_f64(mean) })
 }
 
+/// The class of all failures of a level, if none of its requests went well for a reason that more
+/// requests do not change: nobody listens, a wrong key, no such page or model.
+pub fn refused_for_good(level: &Level) -> Option<&str> {
+    let mut classes = level.summary.errors.keys();
+    let (class, None) = (classes.next()?, classes.next()) else { return None };
+    let for_good = ["connect", "http_401", "http_403", "http_404"].contains(&class.as_str());
+    (level.summary.n_ok == 0 && for_good).then_some(class)
+}
+
+/// Whether measuring it again would tell nothing new: not where it was cut short, nor where
+/// everything was refused, which whoever resumes may have mended.
 fn is_finished(level: &Level) -> bool {
     let cut_short = [EndedBy::Interrupted, EndedBy::MaxCost].map(EndedBy::name);
     !cut_short.contains(&level.summary.ended_by.as_str())
         && !level.flags.iter().any(|flag| flag.name == "interrupted")
+        && refused_for_good(level).is_none()
 }
 
 fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -121,4 +133,35 @@ fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::record::Summary;
+
+    #[test]
+    fn a_refused_level_is_measured_again_and_a_slow_one_is_not() {
+        let level = |n_ok: u64, errors: &[&str]| Level {
+            summary: Summary {
+                n_ok,
+                errors: errors.iter().map(|class| ((*class).to_owned(), 2)).collect(),
+                ended_by: EndedBy::MaxAttempts.name().to_owned(),
+                ..Summary::default()
+            },
+            ..Level::default()
+        };
+        let refused = level(0, &["http_401"]);
+        assert_eq!(refused_for_good(&refused), Some("http_401"));
+        assert!(!is_finished(&refused), "the key may be another one now");
+        for finished in [
+            level(5, &[]),
+            level(1, &["connect"]),
+            level(0, &["http_429"]),
+            level(0, &["http_404", "stall_timeout"]),
+        ] {
+            assert_eq!(refused_for_good(&finished), None);
+            assert!(is_finished(&finished));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::drafts::{Draft, Drafts};
-use super::earlier::{Identity, JOURNAL_SUFFIX, single_stream};
+use super::earlier::{Identity, JOURNAL_SUFFIX, refused_for_good, single_stream};
 use super::endpoint::{level_spec, prompt_reuse};
 use super::level::{self, Measured, Surroundings};
 use super::target::Work;
@@ -92,13 +92,6 @@ impl Run<'_> {
             let result = run.step(step.concurrency, &mut ladders[step.file], draft).await;
             draft.file.meta.date_end = Some(meta::now());
             result?;
-            if let Some(class) = draft.file.levels.last().and_then(refused_for_good) {
-                let name = &work.config.target.name;
-                self.harness.progress.warn(&format!(
-                    "{name}: every request ended as {class}; its other levels are left out"
-                ));
-                break;
-            }
         }
         Ok(())
     }
@@ -153,11 +146,17 @@ impl Run<'_> {
         let ended_by = measured.ended_by;
         put_headers(&mut draft.file, measured.headers);
         draft.series.extend(measured.series.map(|csv| (concurrency, csv)));
+        let refused = refused_for_good(&measured.level).map(|class| {
+            let text = format!("every request of a level ended as {class}; no other was tried");
+            NotMeasured::new(Kind::Skipped, "refused", text)
+        });
         draft.add_measured(measured.level);
         match ended_by {
             EndedBy::Interrupted => Err(NotMeasured::interrupted()),
             EndedBy::MaxCost => Err(self.too_expensive()),
-            EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration => Ok(()),
+            EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration => {
+                refused.map_or(Ok(()), Err)
+            }
         }
     }
 
@@ -255,15 +254,6 @@ impl Run<'_> {
         progress.done(&verdict_text(&measured));
         Ok(measured)
     }
-}
-
-/// The class of all failures of a level, if none of its requests went well for a reason that more
-/// requests do not change: nobody listens, a wrong key, no such page or model.
-fn refused_for_good(level: &Level) -> Option<&str> {
-    let mut classes = level.summary.errors.keys();
-    let (class, None) = (classes.next()?, classes.next()) else { return None };
-    let for_good = ["connect", "http_401", "http_403", "http_404"].contains(&class.as_str());
-    (level.summary.n_ok == 0 && for_good).then_some(class)
 }
 
 fn verdict_text(measured: &Measured) -> String {
