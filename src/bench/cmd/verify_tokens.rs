@@ -61,7 +61,7 @@ struct Checked<'a> {
 const EXPLAINED: u64 = 1;
 /// The same as a share of the answer: a model may spell a text with other tokens than its tokenizer
 /// would, and text that is cut between two tokens may be merged into one. A 135M model's answers of
-/// 64 tokens were off by two at most; a server that counts events is off by a fifth and more.
+/// 64 tokens were off by two at most.
 const EXPLAINED_SHARE: f64 = 0.05;
 
 /// Prints how the counts differ; exit code 4 if any differs by more than is explained.
