@@ -124,9 +124,12 @@ pub fn series(level: &Level, metric: Metric) -> Series {
     }
 }
 
-/// Throughput of a level: the steady one where there is one, else over the wall time.
+/// Throughput of a level: the steady one where there is one, else over the wall time; none of a level
+/// whose few requests never kept its workers busy.
 pub fn throughput(level: &Level) -> Option<f64> {
-    level.summary.steady_tps.or(level.summary.throughput_tps)
+    let summary = &level.summary;
+    let tps = summary.steady_tps.or(summary.throughput_tps);
+    tps.filter(|_| summary.fills_its_workers())
 }
 
 /// Steady throughput with its interval by batch means.
@@ -221,6 +224,24 @@ mod tests {
 
     use super::*;
     use crate::measure::sample::tests::assert_close;
+    use crate::results::record::Summary;
+
+    #[test]
+    fn few_requests_have_no_throughput_of_many_workers() {
+        let level = |n_ok: u64, start_mode: &str| Level {
+            summary: Summary {
+                concurrency: 16,
+                n_ok,
+                start_mode: start_mode.into(),
+                throughput_tps: Some(502.0),
+                ..Summary::default()
+            },
+            ..Level::default()
+        };
+        assert_eq!(throughput(&level(5, "staggered")), None);
+        assert_eq!(throughput(&level(16, "staggered")), Some(502.0));
+        assert_eq!(throughput(&level(5, "open_poisson")), Some(502.0), "it has no workers");
+    }
 
     #[test]
     fn the_matrices_of_llama_8b_and_of_a_tied_model() {

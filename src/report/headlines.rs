@@ -96,6 +96,7 @@ mod tests {
     fn level(concurrency: u32, tps: f64, verdict: Verdict) -> Level {
         let mut summary = Summary {
             concurrency,
+            n_ok: 100,
             throughput_tps: Some(tps),
             prompt_tokens: 1000,
             output_tokens: 1000,

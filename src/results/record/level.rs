@@ -160,6 +160,12 @@ pub struct MetricStats {
 }
 
 impl Summary {
+    /// Whether there were enough ok requests to keep every worker of a closed loop busy at once:
+    /// with fewer, its throughput is that of a smaller load.
+    pub fn fills_its_workers(&self) -> bool {
+        self.start_mode.starts_with("open") || self.n_ok >= u64::from(self.concurrency)
+    }
+
     /// The figures of one metric, if the level has them.
     pub fn metric(&self, name: &str) -> Option<&MetricStats> {
         self.metrics.0.get(name)

@@ -45,7 +45,7 @@ pub struct ResultsFile {
     pub meta: Meta,
     /// One entry a level, in the order they ran.
     pub levels: Vec<Level>,
-    /// Set where the target could not run here and that is nobody's fault.
+    /// Set where the target could not run here, or was not measured further; `reason` says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Reason>,
     /// Set where the run failed as a whole.

@@ -84,8 +84,7 @@ impl Row {
             }),
             throughput_tps: Figure::of(at(CROWD), |summary| {
                 // Fewer requests than there were workers never kept them all busy.
-                let closed = !summary.start_mode.starts_with("open");
-                if closed && summary.n_ok > 0 && summary.n_ok < u64::from(CROWD) {
+                if summary.n_ok > 0 && !summary.fills_its_workers() {
                     return format!("n<{CROWD}");
                 }
                 number(summary.throughput_tps, 1)
