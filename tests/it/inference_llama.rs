@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Barrier, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use spark::serve::inference::llama::{LoadOptions, load};
@@ -131,6 +132,23 @@ fn facts_of_the_model() {
     assert_eq!(info.bytes_read_per_token, info.size_bytes);
     assert!(info.chat_template.as_ref().unwrap().contains("im_start"));
     assert!(settings.compute_bytes > 0);
+}
+
+/// What llama.cpp logs of one model's buffers is never taken for another's.
+#[test]
+fn models_loaded_at_once_each_know_their_own_memory() {
+    let Some(path) = small_model() else { return };
+    let sizes = [256, 512, 768, 1024];
+    let at_once = Barrier::new(sizes.len());
+    let load = |ctx| {
+        at_once.wait();
+        start(LoadOptions { ctx: Some(ctx), ..LoadOptions::new(path.clone()) }).unwrap()
+    };
+    let kv_bytes = thread::scope(|scope| {
+        let loading = sizes.map(|ctx| scope.spawn(move || load(ctx)));
+        loading.map(|loading| loading.join().unwrap().tokenizer().settings().kv_bytes)
+    });
+    assert_eq!(kv_bytes, sizes.map(|ctx| 23_040 * u64::from(ctx)));
 }
 
 #[test]

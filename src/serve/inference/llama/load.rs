@@ -333,10 +333,11 @@ fn longest_piece(model: &LlamaModel, n_vocab: i32) -> u32 {
 }
 
 impl LlamaCpp {
-    /// What llama.cpp said of its buffers is better than our estimate.
+    /// What llama.cpp said of its buffers is better than our estimate, unless both are the same but
+    /// for the rounding in its log.
     fn set_buffers(&mut self, buffers: sys::Buffers) {
         let settings = &mut self.tokenizer_mut().settings;
-        if buffers.kv > 0 {
+        if buffers.kv > 0 && buffers.kv.abs_diff(settings.kv_bytes) > sys::LOGGED_TO {
             settings.kv_bytes = buffers.kv;
         }
         if buffers.compute > 0 {

@@ -10,11 +10,11 @@
 
 #![expect(unsafe_code, reason = "the one module that calls C: see above")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_sys_2 as sys;
@@ -251,6 +251,9 @@ impl Drop for Batch {
     }
 }
 
+/// llama.cpp logs sizes in mebibytes with two decimals.
+pub(super) const LOGGED_TO: u64 = (1 << 20) / 100;
+
 /// What llama.cpp said that somebody will want to know.
 #[derive(Default)]
 struct Said {
@@ -258,7 +261,7 @@ struct Said {
     buffers: Buffers,
 }
 
-/// Bytes of memory that llama.cpp has logged as allocated for a context.
+/// Bytes of memory that llama.cpp has logged as allocated for a context, to [`LOGGED_TO`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Buffers {
     /// The KV cache.
@@ -267,8 +270,11 @@ pub(super) struct Buffers {
     pub(super) compute: u64,
 }
 
-static SAID: Mutex<Said> =
-    Mutex::new(Said { last_error: None, buffers: Buffers { kv: 0, compute: 0 } });
+thread_local! {
+    /// Its log belongs to the process, and it calls back on the thread that called it: a register
+    /// for each thread keeps apart what is said of models that are loaded at the same time.
+    static SAID: RefCell<Said> = RefCell::default();
+}
 
 /// Sends llama.cpp's log to tracing, under the target `llama.cpp`: errors and warnings at the level
 /// debug, the rest at trace. So it is quiet unless asked: what matters is in our own errors.
@@ -277,18 +283,18 @@ pub(super) fn route_log() {
     unsafe { sys::llama_log_set(Some(log), std::ptr::null_mut()) }
 }
 
-/// The last error that llama.cpp logged, since the last call of this function.
+/// The last error that llama.cpp logged on this thread, since the last call of this function.
 pub(super) fn take_last_error() -> Option<String> {
     said(|said| said.last_error.take())
 }
 
-/// The buffers that llama.cpp has logged since the last call of this function.
+/// The buffers that llama.cpp has logged on this thread since the last call of this function.
 pub(super) fn take_buffers() -> Buffers {
     said(|said| std::mem::take(&mut said.buffers))
 }
 
 fn said<T>(with: impl FnOnce(&mut Said) -> T) -> T {
-    with(&mut SAID.lock().unwrap_or_else(PoisonError::into_inner))
+    SAID.with_borrow_mut(with)
 }
 
 unsafe extern "C" fn log(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
