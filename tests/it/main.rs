@@ -47,3 +47,5 @@ mod telemetry;
 mod tidy;
 mod tls;
 mod worked_examples;
+#[cfg(target_os = "linux")]
+mod wrong_models;

@@ -119,7 +119,13 @@ fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
         harness.wait().unwrap();
     }
     let output = bench.matrix(configs, &["--resume"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for place in
+        ["[1/3] good c=1: measured already (", "[2/3] good c=2: ", "[3/3] good c=3 100/100"]
+    {
+        assert!(said.contains(place), "{place}: {said}");
+    }
     let files = bench.results();
     assert_eq!(files.len(), 3);
     let whole = files.iter().find(|file| file["interrupted"].is_null()).unwrap();

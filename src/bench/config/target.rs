@@ -67,6 +67,11 @@ impl Target {
         self.base_model.as_ref().unwrap_or(&self.model)
     }
 
+    /// Whether an answer of the model that calls itself `id` is one of this target's.
+    pub fn accepts(&self, id: &str) -> bool {
+        id == self.model.as_str() || self.accept_models.iter().any(|accepted| accepted == id)
+    }
+
     /// The name of the variable that holds the API key, if one is needed.
     pub fn key_env(&self) -> Option<&str> {
         (!self.key_env.is_empty()).then_some(self.key_env.as_str())

@@ -175,10 +175,8 @@ impl RunningServer {
         let (list, _) = check.id.rsplit_once('.').unwrap_or(("", ""));
         self.model_meta = readback::dig(&answer, &format!("{list}.meta")).cloned();
         let target = &plan.config.target;
-        let accepted =
-            |id: &String| id == target.model.as_str() || target.accept_models.contains(id);
         match &id {
-            Some(id) if accepted(id) => {}
+            Some(id) if target.accepts(id) => {}
             other => {
                 let said = other.as_deref().unwrap_or("nothing");
                 let text =

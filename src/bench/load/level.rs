@@ -65,7 +65,9 @@ pub async fn run_level(
     };
 
     let led = lead_while(lead(shared, spec, &mut threads), &mut finished, &mut keep).await?;
-    observer.measuring();
+    if led.measuring_from.is_some() {
+        observer.measuring();
+    }
     let mut deadline = led.measuring_from.zip(spec.max_duration).map(|(from, max)| from + max);
     let mut timed_out = false;
     // The channel closes when the last worker has gone.

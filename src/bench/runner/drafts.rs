@@ -1,6 +1,7 @@
 //! The results files of one life of a server, before they are written.
 
 use super::Harness;
+use super::ladder::Step;
 use super::meta::{self, PromptsName};
 use super::target::{Outcome, Work};
 use crate::bench::config::PromptSource;
@@ -67,6 +68,12 @@ impl Drafts {
         let all = work.config.workload.sources().into_iter().map(draft).collect();
         let levels = work.config.workload.concurrency.levels().len();
         Self { all, levels, secrets: Secrets::default() }
+    }
+
+    /// Whether a level is there, measured or taken over.
+    pub fn hold(&self, step: Step) -> bool {
+        let levels = &self.all[step.file].file.levels;
+        levels.iter().any(|level| level.summary.concurrency == step.concurrency)
     }
 
     /// A server has been started: the levels that follow are of its life.

@@ -7,12 +7,12 @@ use super::earlier::{Identity, JOURNAL_SUFFIX, refused_for_good, single_stream};
 use super::endpoint::{level_spec, prompt_reuse};
 use super::level::{self, Measured, Surroundings};
 use super::target::Work;
-use super::{Harness, meta, scrape};
+use super::{Harness, meta, probe, scrape};
 use crate::bench::client::Endpoint;
-use crate::bench::config::Config;
+use crate::bench::config::{Config, Target};
 use crate::bench::engine::{Kind, NotMeasured, RunningServer};
 use crate::bench::load::{Arrivals, LevelObserver, LevelSpec, Start};
-use crate::bench::progress::LevelProgress;
+use crate::bench::progress::{LevelProgress, Progress, Wanted};
 use crate::bench::prompt_tokens::PromptTokens;
 use crate::bench::prompts::{PromptCursor, PromptFile};
 use crate::measure::level::{EndedBy, SingleStream, StartMode};
@@ -107,6 +107,9 @@ impl Run<'_> {
         }
         if let Some((from, level)) = self.harness.earlier.level(&ladder.identity, concurrency) {
             ladder.single = ladder.single.or_else(|| single_stream(level));
+            let name = self.work.config.target.name.as_str();
+            let requests = self.work.config.workload.requests_at(concurrency);
+            self.harness.progress.known(name, concurrency, u64::from(requests), &from);
             draft.take_over(&from, level);
             if let Some(journal) = &draft.journal {
                 self.note(journal.finished_level(&self.head_of(ladder, level), level));
@@ -226,9 +229,15 @@ impl Run<'_> {
             ..level_spec(config, concurrency)
         };
         let name = config.target.name.as_str();
-        let progress = self.harness.progress.level(name, concurrency, spec.n_ok);
+        let wanted = Wanted { concurrency, n_ok: spec.n_ok, warmup: spec.warmup };
+        let progress = self.harness.progress.level(name, wanted);
         let stop: CancellationToken = self.harness.cancel.child_token();
-        let observer = Observer { journal, progress: &progress };
+        let observer = Observer {
+            journal,
+            target: &config.target,
+            whole: &self.harness.progress,
+            level: &progress,
+        };
         let measuring = level::measure(around, &spec, cursor, &observer, &stop);
         let watched = async {
             match self.server {
@@ -243,6 +252,7 @@ impl Run<'_> {
         let measured = tokio::select! {
             measured = measuring => measured,
             () = watched => unreachable!("watching never ends before the level does"),
+            () = progress.keep_fresh() => unreachable!("it never ends"),
         };
         let measured = measured.map_err(|error| {
             NotMeasured::new(
@@ -286,17 +296,24 @@ fn start_mode(config: &Config) -> String {
 /// Each finished request: first into the journal, then onto the screen.
 struct Observer<'a> {
     journal: &'a Journal,
-    progress: &'a LevelProgress<'a>,
+    target: &'a Target,
+    whole: &'a Progress,
+    level: &'a LevelProgress<'a>,
 }
 
 impl LevelObserver for Observer<'_> {
     fn measuring(&self) {
-        self.progress.measuring();
+        self.level.measuring();
     }
 
     fn finished(&self, trace: &RequestTrace) {
         // A full disk is said once, at the level's end.
         let _ = self.journal.request(trace);
-        self.progress.finished(trace);
+        // The level will be invalid for it. Whoever sits there need not wait until its end to know.
+        if let Some(answered) = trace.model.as_ref().filter(|id| !self.target.accepts(id)) {
+            let text = probe::other_model(self.target, answered);
+            self.whole.warn_once(&format!("{}: {text}", self.target.name));
+        }
+        self.level.finished(trace);
     }
 }

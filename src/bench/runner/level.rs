@@ -222,12 +222,9 @@ fn gap_error(floor: Option<&ClientFloor>, concurrency: u32) -> Option<Duration> 
 /// The first answer of a model that was not asked for.
 fn wrong_model(config: &Config, traces: &[RequestTrace]) -> Option<ModelMismatch> {
     let target = &config.target;
-    let asked = target.model.as_str();
-    let other = traces
-        .iter()
-        .filter_map(|trace| trace.model.as_ref())
-        .find(|answered| answered.as_str() != asked && !target.accept_models.contains(*answered));
-    other.map(|answered| ModelMismatch { asked: asked.to_owned(), answered: answered.clone() })
+    let mut models = traces.iter().filter_map(|trace| trace.model.as_ref());
+    let answered = models.find(|answered| !target.accepts(answered))?;
+    Some(ModelMismatch { asked: target.model.to_string(), answered: answered.clone() })
 }
 
 /// The most tokens per second and stream that the memory allows, where the config says enough.

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::endpoint::for_probe;
 use crate::bench::client::Endpoint;
+use crate::bench::config::Target;
 use crate::bench::engine::{Kind, NotMeasured};
 use crate::bench::load::{LevelSpec, Unobserved, run_level};
 use crate::bench::prompts::{Prompt, PromptCursor, PromptFile, PromptReuse};
@@ -22,8 +23,10 @@ const QUESTION: &str = "What is the capital of France? Answer in one short sente
 /// Sends one known request, and checks what comes back.
 ///
 /// # Errors
-/// If it fails, or the answer's length or finish reason is not as asked.
+/// If it fails, or the model that answers, the answer's length or its finish reason is not as
+/// asked.
 pub async fn check(
+    target: &Target,
     endpoint: &Endpoint,
     cancel: &CancellationToken,
 ) -> Result<RequestTrace, NotMeasured> {
@@ -32,6 +35,10 @@ pub async fn check(
     let failed = |text: String| Err(NotMeasured::new(Kind::CheckFailed, "check", text));
     if let Outcome::Failed(class, message) = &trace.outcome {
         return failed(format!("the check request failed ({class}): {message}"));
+    }
+    if let Some(answered) = trace.model.as_ref().filter(|answered| !target.accepts(answered)) {
+        let text = other_model(target, answered);
+        return Err(NotMeasured::new(Kind::CheckFailed, "wrong_model", text));
     }
     let asked = u64::from(CHECK_TOKENS.get());
     let (n_out, finish) = (trace.tokens.n_out, trace.finish_reason.as_deref().unwrap_or("none"));
@@ -45,6 +52,15 @@ pub async fn check(
         return failed(format!("the check request asked for at most {asked} tokens, and got more"));
     }
     Ok(trace)
+}
+
+/// That another model answers than the one that was asked for, and what to do about it.
+pub fn other_model(target: &Target, answered: &str) -> String {
+    format!(
+        "asked for the model {:?}, answered by {answered:?} (if that is the same one under another \
+         name, say so: accept_models in a config, --accept-model of run)",
+        target.model.as_str()
+    )
 }
 
 /// The answer to a question that every model can answer; why there is none, where there is none.

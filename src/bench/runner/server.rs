@@ -58,13 +58,13 @@ pub async fn check_target(harness: &Harness, work: &Work) -> Result<String, NotM
     let Some(spec) = &work.spec else {
         let base_url = work.config.target.base_url.as_str();
         let endpoint = build_endpoint(&work.config, base_url, &secrets)?;
-        probe::check(&endpoint, &harness.cancel).await?;
+        probe::check(&work.config.target, &endpoint, &harness.cancel).await?;
         return Ok(secrets.scrub(&probe::coherence(&endpoint, &harness.cancel).await));
     };
     let (server, _logs) = start(harness, work, spec, 1).await?;
     let answered = async {
         let endpoint = build_endpoint(&work.config, &server.base_url, &secrets)?;
-        probe::check(&endpoint, &harness.cancel).await?;
+        probe::check(&work.config.target, &endpoint, &harness.cancel).await?;
         Ok(secrets.scrub(&probe::coherence(&endpoint, &harness.cancel).await))
     };
     let answered: Result<String, NotMeasured> = answered.await;

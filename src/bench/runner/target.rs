@@ -106,12 +106,17 @@ impl<'a> TargetRun<'a> {
     /// Starts the server, measures these levels, stops it. Does nothing once something went wrong,
     /// and starts nothing for levels that earlier results hold.
     pub async fn turn(&mut self, steps: &[Step]) {
-        let State::Open(material) = &mut self.state else { return };
-        self.turns += 1;
-        let turn = Turn { harness: self.harness, work: self.work, number: self.turns };
-        let measured = turn.measure(material, steps, &mut self.drafts).await;
-        if let Err(why) = measured {
-            self.state = State::Over(why);
+        if let State::Open(material) = &mut self.state {
+            self.turns += 1;
+            let turn = Turn { harness: self.harness, work: self.work, number: self.turns };
+            let measured = turn.measure(material, steps, &mut self.drafts).await;
+            if let Err(why) = measured {
+                self.state = State::Over(why);
+            }
+        }
+        for step in steps.iter().filter(|step| !self.drafts.hold(**step)) {
+            let requests = self.work.config.workload.requests_at(step.concurrency);
+            self.harness.progress.pass_over(u64::from(requests));
         }
     }
 
@@ -305,7 +310,7 @@ impl Turn<'_> {
         for setting in &server.settings.differing {
             self.harness.progress.warn(&format!("{}: {setting}", config.target.name));
         }
-        probe::check(&endpoint, cancel).await?;
+        probe::check(&config.target, &endpoint, cancel).await?;
         about.probe_before = Some(drafts.secrets.scrub(&probe::coherence(&endpoint, cancel).await));
         drafts.put_server(&about, &server.base_url);
         self.levels(material, &server.base_url, Some(server), steps, drafts).await?;
