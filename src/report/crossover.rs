@@ -1,11 +1,10 @@
 //! From which prompt length on one target's first token comes sooner: the points, what is said of
 //! two targets, and the plot. The page and `spark-bench crossover` say the same.
 
-use std::collections::BTreeMap;
-
 use super::evidence::{level_at, measured_ok};
 use super::html::{self, escape};
-use super::svg::{Axis, Mark, Plot, Point as PlotPoint, Series, short};
+use super::rates::by_target;
+use super::svg::{Axis, Mark, Plot, Point as PlotPoint, Series, Style, short};
 use super::views::Run;
 use crate::analyse::crossover::{Answer, Line, Point, Side, answer};
 use crate::analyse::curvature::{self, CurvedCrossing, Parabola};
@@ -159,12 +158,11 @@ pub fn svg_file(fitted: &[Fitted]) -> String {
 
 /// The section of the page.
 pub fn section(runs: &[Run]) -> String {
-    let mut by_target: BTreeMap<&str, Vec<&StoredRun>> = BTreeMap::new();
-    for run in runs {
-        by_target.entry(&run.stored.file.meta.target).or_default().push(run.stored);
-    }
-    let fitted: Vec<Fitted> =
-        by_target.iter().filter_map(|(name, runs)| Fitted::of(name, points(runs, 0))).collect();
+    let stored: Vec<&StoredRun> = runs.iter().map(|run| run.stored).collect();
+    let fitted: Vec<Fitted> = by_target(&stored)
+        .iter()
+        .filter_map(|(name, runs)| Fitted::of(name, points(runs, 0)))
+        .collect();
     if fitted.len() < 2 {
         return "<p class=\"muted\">It takes two targets, each with prompts of several lengths at c=1 \
                 (<code>spark-bench crossover --a CONFIG --b CONFIG</code> runs such a sweep).</p>"
@@ -176,7 +174,9 @@ pub fn section(runs: &[Run]) -> String {
             words.push_str(&format!("<li>{}</li>", escape(&sentence(a, b, &find(a, b)))));
         }
     }
-    let names: Vec<String> = fitted.iter().map(|target| target.name.clone()).collect();
+    let names = fitted.iter().enumerate();
+    let legend =
+        html::legend(names.map(|(place, target)| (target.name.as_str(), Style::nth(place))));
     let row = |target: &Fitted| {
         let (fixed, slope) = (target.line.intercept_s * 1e3, target.line.slope_s * 1e3);
         let fit = if target.bent.is_some() { "it bends" } else { "a line" };
@@ -192,11 +192,13 @@ pub fn section(runs: &[Run]) -> String {
     let head = ["target", "prompts", "fixed, ms", "per prompt token, ms", "fit"];
     let table = html::table("TTFT = fixed + per token · tokens", &head, &rows);
     let plot = plot(&fitted).svg("");
-    format!("<ul>{words}</ul>{}{}", html::legend(&names), html::figure(&[plot], &table))
+    format!("<ul>{words}</ul>{legend}{}", html::figure(&[plot], &table))
 }
 
 fn plot(fitted: &[Fitted]) -> Plot {
-    let series = fitted.iter().enumerate().flat_map(|(colour, target)| {
+    let series = fitted.iter().enumerate().flat_map(|(place, target)| {
+        // A parabola or line of one colour, and dots of the same.
+        let style = Style::nth(place);
         let step = target.points.len().div_ceil(DOTS_MAX).max(1);
         let dot = |point: &Point| PlotPoint {
             x: point.tokens,
@@ -209,8 +211,8 @@ fn plot(fitted: &[Fitted]) -> Plot {
             ),
         };
         let points = target.points.iter().step_by(step).map(dot).collect();
-        let dots = Series { name: target.name.clone(), colour, mark: Mark::Dots, points };
-        [fit_line(target, colour), dots]
+        let dots = Series { name: target.name.clone(), style, mark: Mark::Dots, points };
+        [fit_line(target, style), dots]
     });
     Plot {
         title: "TTFT against the prompt".into(),
@@ -221,14 +223,14 @@ fn plot(fitted: &[Fitted]) -> Plot {
     }
 }
 
-fn fit_line(target: &Fitted, colour: usize) -> Series {
+fn fit_line(target: &Fitted, style: Style) -> Series {
     let (low, high) = lengths(&[target]);
     let at = |piece: u32| {
         let x = low + (high - low) * f64::from(piece) / f64::from(CURVE_POINTS);
         PlotPoint { x, y: target.at(x) * 1e3, tip: String::new() }
     };
     let points = (0..=CURVE_POINTS).map(at).collect();
-    Series { name: target.name.clone(), colour, mark: Mark::Line, points }
+    Series { name: target.name.clone(), style, mark: Mark::Line, points }
 }
 
 #[cfg(test)]

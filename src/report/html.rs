@@ -1,5 +1,6 @@
 //! Pieces of HTML: escaped text, tables, figures with their table behind them.
 
+use super::svg::Style;
 use crate::results::escape::terminal;
 
 /// Foreign text as HTML text or attribute: shown, never obeyed. Control characters go too.
@@ -54,20 +55,17 @@ pub fn figure(plots: &[String], table: &str) -> String {
     )
 }
 
-/// Colour chips and the names they stand for.
-pub fn legend(names: &[String]) -> String {
-    let entries: String = names
-        .iter()
-        .enumerate()
-        .map(|(place, name)| {
-            let dashed = if place >= super::svg::COLOURS { " d" } else { "" };
-            format!(
-                "<li><i class=\"chip c{}{dashed}\"></i>{}</li>",
-                place % super::svg::COLOURS,
-                escape(name)
-            )
-        })
-        .collect();
+/// A piece of each line, and the name that it stands for.
+pub fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, Style)>) -> String {
+    let entry = |(name, style): (&str, Style)| {
+        format!(
+            "<li><svg class=\"plot key\" viewBox=\"0 0 24 8\" aria-hidden=\"true\">\
+             <path class=\"l {}\" d=\"M0 4H24\"/></svg>{}</li>",
+            style.class(),
+            escape(name)
+        )
+    };
+    let entries: String = entries.into_iter().map(entry).collect();
     format!("<ul class=\"legend\">{entries}</ul>")
 }
 

@@ -3,6 +3,7 @@
 use super::html;
 use super::svg::{Axis, Mark, Plot, Point, Scale, Series, short};
 use super::views::{Run, ms, value};
+use super::work::Works;
 use crate::results::record::Level;
 
 /// Names, units, how to draw, and where each number is from.
@@ -40,14 +41,16 @@ pub fn plots(runs: &[Run]) -> Vec<Plot> {
         .collect();
     levels.sort_by(f64::total_cmp);
     levels.dedup();
+    let works = Works::of(runs);
+    let (names, styles) = (works.names(), works.styles());
     NUMBERS
         .iter()
         .map(|(title, unit, scale, get)| {
-            let series = runs.iter().enumerate().map(|(colour, run)| Series {
-                name: run.name.clone(),
-                colour,
+            let series = runs.iter().zip(&names).zip(&styles).map(|((run, name), style)| Series {
+                name: name.clone(),
+                style: *style,
                 mark: Mark::Line,
-                points: points(run, unit, *get),
+                points: points(run, name, unit, *get),
             });
             Plot {
                 title: (*title).to_owned(),
@@ -72,7 +75,7 @@ fn label(unit: &str, scale: Scale) -> String {
     }
 }
 
-fn points(run: &Run, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
+fn points(run: &Run, name: &str, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
     let mut points: Vec<Point> = run
         .stored
         .file
@@ -80,7 +83,7 @@ fn points(run: &Run, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
         .iter()
         .filter_map(|level| {
             let (x, y) = (f64::from(level.summary.concurrency), get(level)?);
-            let tip = format!("{}\nc={x}: {} {unit}, n={}", run.name, short(y), level.summary.n_ok);
+            let tip = format!("{name}\nc={x}: {} {unit}, n={}", short(y), level.summary.n_ok);
             Some(Point { x, y, tip })
         })
         .collect();
@@ -90,7 +93,11 @@ fn points(run: &Run, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
 
 /// The section.
 pub fn section(runs: &[Run]) -> String {
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    let works = Works::of(runs);
+    let (names, styles) = (works.names(), works.styles());
+    let drawn = runs.iter().zip(names.iter().zip(styles));
+    let drawn = drawn.filter(|(run, _)| !run.stored.file.levels.is_empty());
+    let legend = html::legend(drawn.map(|(_, (name, style))| (name.as_str(), style)));
     let plots: Vec<String> = plots(runs).iter().map(|plot| plot.svg("")).collect();
     let rows: Vec<Vec<String>> = runs.iter().flat_map(rows).collect();
     let head = [
@@ -109,7 +116,7 @@ pub fn section(runs: &[Run]) -> String {
         "verdict",
     ];
     let table = html::table("Every level", &head, &rows);
-    format!("{}{}", html::legend(&names), html::figure(&plots, &table))
+    format!("{}{legend}{}", works.notice(), html::figure(&plots, &table))
 }
 
 fn rows(run: &Run) -> Vec<Vec<String>> {

@@ -1,7 +1,7 @@
 //! Each run's levels: how TTFT is distributed, and what happened over time.
 
 use super::html;
-use super::svg::{Axis, Mark, Plot, Point, Series, short};
+use super::svg::{Axis, Mark, Plot, Point, Series, Style, short};
 use super::timeline;
 use super::views::Run;
 use crate::results::record::Level;
@@ -51,25 +51,25 @@ fn ok_ttfts(level: &Level) -> Vec<f64> {
 
 /// The share of requests that had their first token by then, a line a level.
 pub fn distribution(run: &Run) -> Plot {
-    let series = run.stored.file.levels.iter().enumerate().map(|(colour, level)| {
+    let series = run.stored.file.levels.iter().enumerate().map(|(place, level)| {
         let ttfts = ok_ttfts(level);
         let c = level.summary.concurrency;
         let steps = ttfts.len().min(STEPS_MAX);
         let point = |step: usize| {
-            let place = (step * ttfts.len()).div_ceil(steps.max(1)).max(1) - 1;
-            let percent = (place + 1) as f64 / ttfts.len() as f64 * 100.0;
+            let rank = (step * ttfts.len()).div_ceil(steps.max(1)).max(1) - 1;
+            let percent = (rank + 1) as f64 / ttfts.len() as f64 * 100.0;
             // A dot, and a tip, at every tenth only: the line tells the rest.
             let tip = if steps <= 20 || step.is_multiple_of((steps / 10).max(1)) {
-                let ms = short(ttfts[place] * 1e3);
+                let ms = short(ttfts[rank] * 1e3);
                 format!("c={c}: {} % within {ms} ms", short(percent))
             } else {
                 String::new()
             };
-            Point { x: ttfts[place] * 1e3, y: percent, tip }
+            Point { x: ttfts[rank] * 1e3, y: percent, tip }
         };
         Series {
             name: format!("c={c}"),
-            colour,
+            style: Style::nth(place),
             mark: Mark::Line,
             points: (1..=steps).map(point).collect(),
         }
@@ -85,7 +85,6 @@ pub fn distribution(run: &Run) -> Plot {
 
 fn distribution_figure(run: &Run) -> String {
     let plot = distribution(run);
-    let names: Vec<String> = plot.series.iter().map(|series| series.name.clone()).collect();
     let shares = [1, 10, 25, 50, 75, 90, 99, 100];
     let rows: Vec<Vec<String>> = run
         .stored
@@ -106,5 +105,6 @@ fn distribution_figure(run: &Run) -> String {
     let head = ["level", "1 %", "10 %", "25 %", "50 %", "75 %", "90 %", "99 %", "all"];
     let table =
         html::table("TTFT by which so many requests had their first token, ms", &head, &rows);
-    html::legend(&names) + &html::figure(&[plot.svg("")], &table)
+    let legend = plot.series.iter().map(|series| (series.name.as_str(), series.style));
+    html::legend(legend) + &html::figure(&[plot.svg("")], &table)
 }

@@ -4,6 +4,7 @@
 mod answers;
 mod budget;
 pub mod crossover;
+pub mod differences;
 pub mod evidence;
 mod explorer;
 mod flags;
@@ -18,11 +19,12 @@ pub mod shapes;
 mod svg;
 mod timeline;
 mod views;
+mod work;
 
 pub use views::{Run, named};
 
 use crate::results::record::{Level, ResultsFile};
-use crate::results::scoreboard::{Figure, Row, tables};
+use crate::results::scoreboard::{Figure, Row, rows_of, tables};
 use crate::results::series::RunSeries;
 use crate::results::store::{StoredRun, slug};
 use html::escape;
@@ -97,8 +99,7 @@ fn scoreboard(runs: &[Run]) -> String {
         .collect();
     let mut html = String::new();
     for (work, rows) in tables(&stored) {
-        let row = |run: &&StoredRun| {
-            let row = Row::of(&run.file);
+        let row = |row: Row| {
             let figure = |figure: &Figure| {
                 let text = escape(&figure.text);
                 if figure.quotable { text } else { format!("<del>{text}</del>") }
@@ -115,7 +116,7 @@ fn scoreboard(runs: &[Run]) -> String {
             )
         };
         let title = escape(&work.title(&rows[0].file.meta));
-        let rows: String = rows.iter().map(row).collect();
+        let rows: String = rows_of(&rows).into_iter().map(row).collect();
         html.push_str(&format!(
             "<div class=\"scroll board\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\
              <caption>{title}</caption><thead><tr><th scope=\"col\">date</th><th scope=\"col\">target</th>\

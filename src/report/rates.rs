@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::analyse::crossover::{Line, Point};
 use crate::analyse::explorer::Rates;
-use crate::results::record::{Level, RequestRecord};
+use crate::results::place::place;
+use crate::results::record::{Level, Meta, RequestRecord};
 use crate::results::store::StoredRun;
 
 /// Lengths that differ less than this factor cannot tell a rate from a fixed cost.
@@ -36,11 +37,31 @@ pub struct Source {
 
 /// The rates of every target that has a c = 1 level, by name.
 pub fn targets(runs: &[&StoredRun]) -> Vec<TargetRates> {
-    let mut by_target: BTreeMap<&str, Vec<&StoredRun>> = BTreeMap::new();
+    by_target(runs).iter().filter_map(|(name, runs)| of_target(name, runs)).collect()
+}
+
+/// The runs of each target. Runs of one name with other weights, on another machine or with
+/// something changed are no runs of one server: each is a target of its own, named by what differs.
+pub fn by_target<'a>(runs: &[&'a StoredRun]) -> Vec<(String, Vec<&'a StoredRun>)> {
+    let mut by_identity: BTreeMap<[String; 5], Vec<&StoredRun>> = BTreeMap::new();
     for run in runs {
-        by_target.entry(&run.file.meta.target).or_default().push(run);
+        by_identity.entry(identity(&run.file.meta)).or_default().push(run);
     }
-    by_target.into_iter().filter_map(|(name, runs)| of_target(name, &runs)).collect()
+    let name = |own: &[String; 5]| {
+        let namesakes = || by_identity.keys().filter(|other| other[0] == own[0]);
+        let differs = |place: &usize| namesakes().any(|other| other[*place] != own[*place]);
+        let parts = std::iter::once(0).chain((1..own.len()).filter(differs));
+        let parts = parts.map(|place| own[place].as_str()).filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    by_identity.iter().map(|(identity, runs)| (name(identity), runs.clone())).collect()
+}
+
+/// What makes two runs those of one server: target, weights, precision, change, place.
+fn identity(meta: &Meta) -> [String; 5] {
+    let weights = meta.base_model.clone().unwrap_or_else(|| meta.model.clone());
+    let place = place(meta).map(|at| format!("{} {}", at.name, at.key)).unwrap_or_default();
+    [meta.target.clone(), weights, meta.precision.clone(), meta.change.clone(), place]
 }
 
 /// The c = 1 prefills of a target: prompt tokens against TTFT less connecting and network, of fresh
@@ -209,6 +230,29 @@ mod tests {
             rtt_s: Some(0.01),
             ..RequestRecord::default()
         }
+    }
+
+    #[test]
+    fn runs_of_one_name_are_one_target_only_if_they_are_of_one_server() {
+        let run = |weights: &str, change: &str, prompts: &str| {
+            let meta = Meta {
+                target: "t".into(),
+                base_model: Some(weights.into()),
+                change: change.into(),
+                prompts: prompts.into(),
+                ..Meta::default()
+            };
+            StoredRun { path: "made-up.json".into(), file: ResultsFile::new(meta) }
+        };
+        let runs = [run("8B", "", "short"), run("8B", "", "long"), run("70B", "", "short")];
+        let names = |runs: &[StoredRun]| -> Vec<(String, usize)> {
+            let runs: Vec<&StoredRun> = runs.iter().collect();
+            by_target(&runs).into_iter().map(|(name, runs)| (name, runs.len())).collect()
+        };
+        assert_eq!(names(&runs), [("t, 70B".to_owned(), 1), ("t, 8B".to_owned(), 2)]);
+        assert_eq!(names(&runs[..2]), [("t".to_owned(), 2)]);
+        let changed = [run("8B", "before", "short"), run("8B", "after", "short")];
+        assert_eq!(names(&changed), [("t, after".to_owned(), 1), ("t, before".to_owned(), 1)]);
     }
 
     /// Some servers close after each stream.

@@ -13,8 +13,34 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
 const TOP: f64 = 24.0;
-/// Colours that the style sheet knows; later series take them again.
+/// Colours that the style sheet knows.
 pub const COLOURS: usize = 8;
+/// Kinds of line that it knows, the solid one included.
+pub const DASHES: usize = 5;
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Its colour, under [`COLOURS`].
+    pub colour: usize,
+    /// Its kind, under [`DASHES`]; 0 is solid.
+    pub dash: usize,
+}
+
+impl Style {
+    /// The n-th of lines that differ in nothing else: all colours, then all colours in dashes.
+    pub fn nth(place: usize) -> Self {
+        Self { colour: place % COLOURS, dash: place / COLOURS % DASHES }
+    }
+
+    /// Its classes in the style sheet.
+    pub fn class(self) -> String {
+        match self.dash {
+            0 => format!("c{}", self.colour),
+            dash => format!("c{} d d{dash}", self.colour),
+        }
+    }
+}
 
 /// How values become places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +101,8 @@ pub enum Mark {
 pub struct Series {
     /// What the legend calls it.
     pub name: String,
-    /// Its colour, from 0.
-    pub colour: usize,
+    /// How its line looks.
+    pub style: Style,
     /// How it is drawn.
     pub mark: Mark,
     /// In the order in which they are joined.
@@ -259,9 +285,9 @@ impl Plot {
         let entries = self.series.iter().enumerate().map(|(place, series)| {
             let y = self.height + 4.0 + 16.0 * place as f64;
             format!(
-                "<path class=\"l c{}\" d=\"M{LEFT} {y}h16\"/><text x=\"{}\" y=\"{}\">{}</text>",
-                series.colour % COLOURS,
-                LEFT + 22.0,
+                "<path class=\"l {}\" d=\"M{LEFT} {y}h24\"/><text x=\"{}\" y=\"{}\">{}</text>",
+                series.style.class(),
+                LEFT + 30.0,
                 y + 4.0,
                 escape(&series.name)
             )
@@ -275,9 +301,7 @@ fn draw(series: &Series, x: &Span, y: &Span) -> String {
         series.points.iter().filter(|p| x.shows(p.x) && y.shows(p.y)).collect();
     let places: Vec<String> =
         shown.iter().map(|p| format!("{:.1} {:.1}", x.at(p.x), y.at(p.y))).collect();
-    let colour = series.colour % COLOURS;
-    // From the ninth series on, the same colours in dashes.
-    let dashed = if series.colour >= COLOURS { " d" } else { "" };
+    let (colour, line) = (series.style.colour, series.style.class());
     let mut svg = String::new();
     if series.mark == Mark::Area && !places.is_empty() {
         let (first, last) = (x.at(shown[0].x), x.at(shown[shown.len() - 1].x));
@@ -289,7 +313,7 @@ fn draw(series: &Series, x: &Span, y: &Span) -> String {
         ));
     }
     if series.mark != Mark::Dots && places.len() > 1 {
-        svg.push_str(&format!("<path class=\"l c{colour}{dashed}\" d=\"M{}\"/>", places.join("L")));
+        svg.push_str(&format!("<path class=\"l {line}\" d=\"M{}\"/>", places.join("L")));
     }
     let dots = shown.iter().filter(|p| series.mark == Mark::Dots || !p.tip.is_empty());
     for point in dots {
@@ -341,7 +365,7 @@ mod tests {
         let point = |y: f64| Point { x: 1.0, y, tip: "t".into() };
         let series = Series {
             name: "a".into(),
-            colour: 9,
+            style: Style::nth(9),
             mark: Mark::Line,
             points: vec![point(f64::NAN), point(0.0), point(2.0)],
         };

@@ -1,7 +1,7 @@
 //! One level over time: throughput, requests in flight, gaps, and the hardware on the same axis.
 
 use super::html;
-use super::svg::{Axis, Mark, Plot, Point, Series, short};
+use super::svg::{Axis, Mark, Plot, Point, Series, Style, short};
 use super::views::Run;
 use crate::results::record::{Level, RequestRecord};
 use crate::results::series::{LevelSeries, Track};
@@ -78,7 +78,7 @@ pub fn plots(run: &Run, level: &Level, count: usize) -> Vec<Plot> {
     if let Some(series) = run.series.get(&level.summary.concurrency) {
         panels.extend(hardware(series, &bins));
     }
-    let plot = |(colour, panel): (usize, Panel)| {
+    let plot = |(place, panel): (usize, Panel)| {
         let tips = (count / 12).max(1);
         let point = |(bin, value): (usize, &Option<f64>)| {
             let (x, y) = (bins.middle(bin), (*value)?);
@@ -95,7 +95,12 @@ pub fn plots(run: &Run, level: &Level, count: usize) -> Vec<Plot> {
             height: 150.0,
             x: Axis::linear("s since the level's start"),
             y: Axis::linear(panel.unit),
-            series: vec![Series { name: panel.title.clone(), colour, mark: Mark::Area, points }],
+            series: vec![Series {
+                name: panel.title.clone(),
+                style: Style::nth(place),
+                mark: Mark::Area,
+                points,
+            }],
         }
     };
     panels.into_iter().enumerate().map(plot).collect()

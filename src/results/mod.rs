@@ -5,6 +5,7 @@ pub mod csv;
 pub mod escape;
 mod foreign;
 pub mod journal;
+pub mod place;
 pub mod record;
 pub mod schema;
 pub mod scoreboard;

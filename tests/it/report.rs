@@ -56,6 +56,43 @@ fn a_page_has_every_section_and_loads_nothing() {
 }
 
 #[test]
+fn runs_of_other_work_are_not_drawn_as_if_they_were_the_same() {
+    let same = page(&stored(vec![Scenario::desk().results()]), Vec::new());
+    assert!(!same.contains("class=\"notice\""));
+    let mut short = Scenario::desk().results();
+    short.meta.max_tokens /= 2;
+    short.meta.target = "short".into();
+    let runs = stored(vec![Scenario::desk().results(), short]);
+    let html = page(&runs, Vec::new());
+    check_page(&html);
+    let (before, plots) = html.split_once("class=\"notice\"").unwrap();
+    assert!(before.contains("id=\"ladder\"") && plots.contains("2 different pieces of work"));
+    assert!(plots.contains("short [B: ") && plots.contains("class=\"l c1 d d1\""));
+    let files = svg_files(&runs, Vec::new());
+    let (_, ladder) = files.iter().find(|(name, _)| name.starts_with("ladder-TTFT")).unwrap();
+    assert!(ladder.contains("short [B: ") && ladder.contains("class=\"l c1 d d1\""), "{ladder}");
+}
+
+#[test]
+fn the_folder_of_a_page_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    spark::results::store::write_new(dir.path(), &Scenario::desk().results()).unwrap();
+    let report = |out: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_spark-bench"))
+            .args(["report", ".", "--out", out])
+            .current_dir(dir.path())
+            .output()
+            .unwrap()
+    };
+    assert!(report("made/anew/page.html").status.success());
+    assert!(dir.path().join("made/anew/page.html").is_file());
+    let refused = report("made/anew/page.html/below/page.html");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said.contains("failed to make the folder made/anew/page.html/below"), "{said}");
+}
+
+#[test]
 fn every_kind_of_machine_and_outcome_makes_a_page() {
     for machine in [Machine::CpuOnly, Machine::DiscreteGpu, Machine::Gb10, Machine::Remote] {
         check_page(&page(

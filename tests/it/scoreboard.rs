@@ -64,6 +64,35 @@ fn a_board_is_made_then_updated_and_keeps_what_a_person_wrote() {
 }
 
 #[test]
+fn other_work_has_a_table_of_its_own_and_nothing_is_no_table() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let update = ["scoreboard", "--update", "made/anew/BOARD.md", "empty"];
+    let made = spark_bench(&update, dir.path());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let said = String::from_utf8(made.stdout).unwrap();
+    assert!(said.contains("no rows, since empty holds no run"), "{said}");
+    let none = spark_bench(&["scoreboard", "empty"], dir.path());
+    assert!(none.stdout.is_empty() && none.status.code() == Some(2));
+
+    let longer = |file: ResultsFile| {
+        let meta = Meta { max_tokens: 999, ..file.meta };
+        ResultsFile { meta, ..file }
+    };
+    store::write_new(&dir.path().join("results"), &run_file("one")).unwrap();
+    let print = || {
+        let output = spark_bench(&["scoreboard", "results"], dir.path());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(print().matches("| date").count(), 1);
+    assert!(!print().contains("output tokens"), "one work needs no title");
+    store::write_new(&dir.path().join("results"), &longer(run_file("other"))).unwrap();
+    let text = print();
+    assert_eq!(text.matches("| date").count(), 2, "{text}");
+    assert!(text.contains("999 output tokens"), "{text}");
+}
+
+#[test]
 fn levels_and_rows_are_printed_and_a_bad_file_is_named_with_exit_code_2() {
     let dir = tempfile::tempdir().unwrap();
     let path = store::write_new(dir.path(), &run_file("printed")).unwrap();

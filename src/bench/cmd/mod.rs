@@ -70,18 +70,23 @@ fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     write_file(path, |out| out.write_all(bytes))
 }
 
-/// The same for a file that is written piece by piece. Where it goes is the user's to mend.
+/// The same for a file that is written piece by piece. Where it goes is the user's to mend; a folder
+/// that is missing is made, as for every output that a command takes a place for.
 fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        make_folder(dir)?;
+    }
     Ok(store::replace_with(path, write).map_err(unreadable)?)
 }
 
 /// Makes a folder that the user named, and those above it.
 fn make_folder(dir: &Path) -> anyhow::Result<()> {
-    Ok(std::fs::create_dir_all(dir)
-        .map_err(|error| BadInput(format!("failed to make {}: {error}", dir.display())))?)
+    Ok(std::fs::create_dir_all(dir).map_err(|error| {
+        BadInput(format!("failed to make the folder {}: {error}", dir.display()))
+    })?)
 }
 
 /// A flag's number of at least one thing: clap's own words for it are those of Rust's types.

@@ -13,7 +13,7 @@ pub struct Args {
     /// Results files, or folders of them; hardware series beside them are read too.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The page.
+    /// The page; its folder is made if it is missing.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Also writes each plot as an SVG file into this folder, which is made if it is missing.

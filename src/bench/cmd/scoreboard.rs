@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::{BadInput, answer, read_summaries, replace_file, unreadable};
 use crate::exit_codes;
-use crate::results::scoreboard::{HEADER, Row, levels_table, new_document, tables, update};
+use crate::results::escape::terminal;
+use crate::results::scoreboard::{HEADER, levels_table, new_document, rows_of, tables, update};
 use crate::results::store;
 
 /// Flags of `spark-bench scoreboard`.
@@ -45,6 +46,15 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         BadInput(format!("failed to update {}: failed to {error}", document.display()))
     })?;
     replace_file(document, new.as_bytes())?;
+    if runs.is_empty() {
+        let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
+        answer(&format!(
+            "{}: no rows, since {} holds no run\n",
+            document.display(),
+            named.join(", ")
+        ))?;
+        return Ok(exit_codes::OK);
+    }
     answer(&format!(
         "{}: {} rows in {} tables\n",
         document.display(),
@@ -56,17 +66,27 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 fn print(args: &Args) -> anyhow::Result<u8> {
     let runs = read_summaries(&args.files)?;
+    if runs.is_empty() {
+        return Err(BadInput("no run stands in these files".into()).into());
+    }
     let mut text = String::new();
     for run in &runs {
         text.push_str(&levels_table(&run.file));
         text.push('\n');
     }
     text.push_str("SCOREBOARD rows:\n");
-    text.push_str(HEADER);
-    text.push('\n');
-    for run in &runs {
-        text.push_str(&Row::of(&run.file).markdown());
+    let tables = tables(&runs);
+    for (work, rows) in &tables {
+        // Rows of other work are not to be compared: each work has a table of its own.
+        if tables.len() > 1 {
+            text.push_str(&format!("\n{}\n", terminal(&work.title(&rows[0].file.meta))));
+        }
+        text.push_str(HEADER);
         text.push('\n');
+        for row in rows_of(rows) {
+            text.push_str(&row.markdown());
+            text.push('\n');
+        }
     }
     answer(&text)?;
     Ok(exit_codes::OK)

@@ -12,6 +12,7 @@ pub use row::{Figure, HEADER, Row};
 use std::collections::BTreeMap;
 
 use super::escape::markdown_cell;
+use super::place::told_apart;
 use super::record::Meta;
 use super::store::StoredRun;
 
@@ -75,6 +76,19 @@ pub fn tables(runs: &[StoredRun]) -> BTreeMap<Work, Vec<&StoredRun>> {
     tables
 }
 
+/// The rows of one table. Where its servers were not on one machine, each row says where its own was.
+pub fn rows_of(table: &[&StoredRun]) -> Vec<Row> {
+    let places = told_apart(table.iter().map(|run| Some(&run.file.meta)));
+    let row = |(run, place): (&&StoredRun, Option<String>)| {
+        let mut row = Row::of(&run.file);
+        if let Some(place) = place {
+            row.notes = format!("{place}, {}", row.notes);
+        }
+        row
+    };
+    table.iter().zip(places).map(row).collect()
+}
+
 /// A time that sorts, whatever its offset; what is no time comes first, by its text.
 fn sort_time(date: &str) -> (Option<jiff::Timestamp>, String) {
     (date.parse().ok(), date.to_owned())
@@ -91,7 +105,7 @@ pub fn markdown(runs: &[StoredRun]) -> String {
         .map(|(work, rows)| {
             let title = markdown_cell(&work.title(&rows[0].file.meta));
             let rows: String =
-                rows.iter().map(|run| format!("{}\n", Row::of(&run.file).markdown())).collect();
+                rows_of(rows).iter().map(|row| format!("{}\n", row.markdown())).collect();
             format!("## {title}\n\n{HEADER}\n{rows}")
         })
         .collect();
@@ -166,6 +180,29 @@ mod tests {
         let places: Vec<usize> =
             ["early", "late", "other"].iter().map(|name| text.find(name).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn rows_of_other_machines_and_temperatures_and_loads_say_so() {
+        use crate::results::record::{Level, Summary};
+        let mut runs = [stored("near", "2026-10-20T05:00:00Z", None), stored("far", "", None)];
+        runs[0].file.meta.base_url = "https://one.example/v1".into();
+        runs[1].file.meta.base_url = "https://other.example/v1".into();
+        let notes = |runs: &[StoredRun]| -> Vec<String> {
+            rows_of(&runs.iter().collect::<Vec<_>>()).into_iter().map(|row| row.notes).collect()
+        };
+        let found = notes(&runs);
+        assert!(found[0].contains("at one.example") && found[1].contains("at other.example"));
+        assert!(!notes(&runs[..1])[0].contains("at one.example"), "one place needs no word");
+        runs[0].file.meta.temperature = Some(0.7);
+        let summary = Summary { start_mode: "open_poisson".into(), ..Summary::default() };
+        runs[1].file.levels = vec![Level { summary, ..Level::default() }];
+        let found = notes(&runs);
+        assert!(found[0].contains("temperature 0.7"), "{found:?}");
+        assert!(
+            found[1].contains("open_poisson") && !found[1].contains("temperature"),
+            "{found:?}"
+        );
     }
 
     #[test]

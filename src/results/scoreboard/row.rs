@@ -149,6 +149,11 @@ fn notes(file: &ResultsFile) -> String {
     }
     // HTTP/1.1 is what everybody is measured with; anything else is another measurement.
     notes.extend(meta.protocol.clone().filter(|protocol| protocol != "http/1.1"));
+    // Greedy and closed loops are what tables are of; anything else is other work in the same table.
+    let sampled = meta.temperature.filter(|temperature| *temperature != 0.0);
+    notes.extend(sampled.map(|temperature| format!("temperature {temperature}")));
+    let mut modes = file.levels.iter().map(|level| level.summary.start_mode.as_str());
+    notes.extend(modes.find(|mode| mode.starts_with("open")).map(str::to_owned));
     notes.extend(file.levels.iter().filter_map(level_note));
     let crowd = file.levels.iter().find(|level| level.summary.concurrency == CROWD);
     notes.extend(crowd.or(file.levels.last()).and_then(hardware_note));

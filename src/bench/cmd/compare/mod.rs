@@ -1,6 +1,5 @@
 //! `spark-bench compare`: did anything change between two runs?
 
-mod differences;
 mod gate;
 mod rows;
 
@@ -12,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::{BadInput, answer, unreadable};
 use crate::exit_codes;
+use crate::report::differences::{self, Asked, Difference};
 use crate::report::evidence;
 use crate::results::escape::terminal;
 use crate::results::record::{Level, ResultsFile};
 use crate::results::store;
-use differences::{Asked, Difference};
 use gate::Gate;
 use rows::Row;
 

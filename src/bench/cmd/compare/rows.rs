@@ -2,37 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::differences::Difference;
 use crate::analyse::compare::{Change, Method, Ratio, compare, compare_unpaired, ratio_of_rates};
 use crate::measure::metrics::Metric;
+use crate::report::differences::{Difference, Figure};
 use crate::report::evidence;
 use crate::results::record::{self, Level};
 
-/// The figures that are compared; tails are not: the interval of a p99 is too wide for it under a
-/// thousand requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Figure {
-    Ttft,
-    E2e,
-    DecodeTps,
-    SteadyTps,
-    ThroughputTps,
+/// Its key in the JSON, and in a row's name.
+fn name_of(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Ttft => "ttft",
+        Figure::E2e => "e2e",
+        Figure::DecodeTps => "decode_tps",
+        Figure::SteadyTps => "steady_tps",
+        Figure::ThroughputTps => "throughput_tps",
+    }
 }
 
-impl Figure {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::E2e => "e2e",
-            Self::DecodeTps => "decode_tps",
-            Self::SteadyTps => "steady_tps",
-            Self::ThroughputTps => "throughput_tps",
-        }
-    }
-
-    fn more_is_better(self) -> bool {
-        !matches!(self, Self::Ttft | Self::E2e)
-    }
+fn more_is_better(figure: Figure) -> bool {
+    !matches!(figure, Figure::Ttft | Figure::E2e)
 }
 
 /// Figures that each request has one of.
@@ -73,7 +61,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     fn of(change: Change, figure: Figure, why_undecided: &str) -> Self {
-        match (change, figure.more_is_better()) {
+        match (change, more_is_better(figure)) {
             (Change::Undecided, _) => Self::Undecided(why_undecided.to_owned()),
             (Change::NotSignificant, _) => Self::NotSignificant,
             (Change::Higher, true) | (Change::Lower, false) => Self::Better,
@@ -180,12 +168,12 @@ impl Row {
 
     /// "c=4 ttft".
     pub(super) fn name(&self) -> String {
-        format!("c={} {}", self.concurrency, self.figure.name())
+        format!("c={} {}", self.concurrency, name_of(self.figure))
     }
 
     /// By how much B is worse if it is `ratio` times A: 0.05 is 5 %.
     fn worse_by(&self, ratio: f64) -> f64 {
-        if self.figure.more_is_better() { 1.0 / ratio - 1.0 } else { ratio - 1.0 }
+        if more_is_better(self.figure) { 1.0 / ratio - 1.0 } else { ratio - 1.0 }
     }
 
     /// Whether B is surely worse, and by more than `allowed`.
@@ -219,7 +207,7 @@ impl Row {
         };
         json!({
             "concurrency": self.concurrency,
-            "figure": self.figure.name(),
+            "figure": name_of(self.figure),
             "ratio_b_over_a": self.ratio,
             "interval_95": self.interval_95,
             "interval_99": self.interval_99,

@@ -48,7 +48,7 @@ pub struct Args {
     /// Shorter prompts are left out: below a machine's ridge TTFT is flat and no line.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     min_tokens: u64,
-    /// Write the plot to this file as well.
+    /// Write the plot to this file as well; its folder is made if it is missing.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]

@@ -5,25 +5,43 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::rows::Figure;
-use crate::report::evidence;
+use super::evidence;
 use crate::results::record::{Level, Meta};
+
+/// The figures that are set against each other; tails are not: the interval of a p99 is too wide
+/// for it under a thousand requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Time to first token.
+    Ttft,
+    /// End-to-end latency.
+    E2e,
+    /// Speed of one stream.
+    DecodeTps,
+    /// Throughput while all workers were busy.
+    SteadyTps,
+    /// Throughput over the whole time.
+    ThroughputTps,
+}
 
 /// Something that differs.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Difference {
+pub struct Difference {
     /// What it is.
     pub what: &'static str,
     /// The level in which it does; `None` for all.
     pub concurrency: Option<u32>,
-    a: Value,
-    b: Value,
-    bearing: Bearing,
+    /// In the first run.
+    pub a: Value,
+    /// In the second.
+    pub b: Value,
+    /// What depends on it.
+    pub bearing: Bearing,
 }
 
 /// Which figures depend on a difference, so that they tell nothing of the servers' speed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bearing {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bearing {
     /// None: it may be the change that is asked about.
     None,
     /// What contains whole answers: end-to-end latency, throughput, and the wait for others.
@@ -36,7 +54,7 @@ enum Bearing {
 
 impl Difference {
     /// Whether a figure of a level depends on it.
-    pub(super) fn spoils(&self, figure: Figure, concurrency: u32) -> bool {
+    pub fn spoils(&self, figure: Figure, concurrency: u32) -> bool {
         let contains_answers = match figure {
             Figure::E2e | Figure::SteadyTps | Figure::ThroughputTps => true,
             // Above c = 1 the first token waits for others' answers.
@@ -53,7 +71,7 @@ impl Difference {
     }
 
     /// "max_tokens: 256 → 32 (…)".
-    pub(super) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let level = self.concurrency.map(|c| format!("c={c} ")).unwrap_or_default();
         let consequence = match self.bearing {
             Bearing::None => "",
@@ -66,7 +84,8 @@ impl Difference {
         format!("{level}{}: {} → {}{consequence}", self.what, shown(&self.a), shown(&self.b))
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    /// For programs.
+    pub fn to_json(&self) -> Value {
         json!({
             "what": self.what,
             "concurrency": self.concurrency,
@@ -77,12 +96,27 @@ impl Difference {
     }
 }
 
-fn shown(value: &Value) -> String {
+impl Bearing {
+    /// The plots whose figures depend on it, in the page's words; empty for none.
+    pub fn plots(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Durations => "end to end, throughput, and TTFT above c=1",
+            Self::Answers => {
+                "end to end, throughput, time per token, speed of one stream, and TTFT above c=1"
+            }
+            Self::All => "every figure",
+        }
+    }
+}
+
+/// A value as a sentence quotes it.
+pub fn shown(value: &Value) -> String {
     if value.is_null() { "not said".into() } else { value.to_string() }
 }
 
 /// Of the runs: first what changes the work, then what may be the change that is asked about.
-pub(super) fn of_runs(a: &Meta, b: &Meta) -> Vec<Difference> {
+pub fn of_runs(a: &Meta, b: &Meta) -> Vec<Difference> {
     let [prompts_a, prompts_b] = prompts(a, b);
     let [weights_a, weights_b] = [a, b].map(weights);
     // What a file does not say need not be another thing.
@@ -162,20 +196,23 @@ const SAME_LENGTH: f64 = 0.01;
 /// Whether both runs asked for answers of the same length. If not, it needs no saying that they
 /// have another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub enum Asked {
+    /// Of the same.
     TheSame,
+    /// Of others.
     Otherwise,
 }
 
 impl Asked {
-    pub(super) fn of(a: &Meta, b: &Meta) -> Self {
+    /// What two runs asked for.
+    pub fn of(a: &Meta, b: &Meta) -> Self {
         let same = a.max_tokens == b.max_tokens && a.ignore_eos == b.ignore_eos;
         if same { Self::TheSame } else { Self::Otherwise }
     }
 }
 
 /// Of one level.
-pub(super) fn of_levels(a: &Level, b: &Level, asked: Asked) -> Vec<Difference> {
+pub fn of_levels(a: &Level, b: &Level, asked: Asked) -> Vec<Difference> {
     let concurrency = a.summary.concurrency;
     let mut found = Vec::new();
     let mut note = |what, a, b, bearing| {
