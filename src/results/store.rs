@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use super::foreign;
@@ -75,6 +75,24 @@ pub enum StoreError {
     EmptyFolder(PathBuf),
 }
 
+/// A results file's place, and whether it lay there before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// It was written now.
+    New(PathBuf),
+    /// A file with the very same bytes was there: nothing was written.
+    Before(PathBuf),
+}
+
+impl Written {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::New(path) | Self::Before(path) => path,
+        }
+    }
+}
+
 /// Writes `file` into `dir` as `<UTC time>-<target>-<prompts stem>.json` and gives its path.
 ///
 /// A name that is taken becomes `…-2.json`, `…-3.json` and so on. The folder is made if it is
@@ -83,6 +101,35 @@ pub enum StoreError {
 /// # Errors
 /// If the folder or the file cannot be written.
 pub fn write_new(dir: &Path, file: &ResultsFile) -> Result<PathBuf, StoreError> {
+    write(dir, file, |_, _| false).map(|written| written.path().to_owned())
+}
+
+/// The same, unless a file of that name, or of one of its numbered ones, is the same already.
+///
+/// # Errors
+/// As [`write_new`].
+pub fn write_unless_there(dir: &Path, file: &ResultsFile) -> Result<Written, StoreError> {
+    write(dir, file, is_same)
+}
+
+/// Whether two files hold the same bytes; a file that cannot be read is another one.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let length = |path| fs::metadata(path).map(|facts| facts.len()).ok();
+    let bytes = |path| fs::File::open(path).map(|file| BufReader::new(file).bytes());
+    match (bytes(one), bytes(other)) {
+        (Ok(a), Ok(b)) if length(one) == length(other) => {
+            a.zip(b).all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
+        }
+        _ => false,
+    }
+}
+
+/// Writes under the first name that is free, unless one that is taken `is_it` already.
+fn write(
+    dir: &Path,
+    file: &ResultsFile,
+    is_it: impl Fn(&Path, &Path) -> bool,
+) -> Result<Written, StoreError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| StoreError::Write { path, source }
@@ -95,8 +142,11 @@ pub fn write_new(dir: &Path, file: &ResultsFile) -> Result<PathBuf, StoreError> 
         let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
         let path = dir.join(format!("{stem}{suffix}.json"));
         match pending.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
+            Ok(_) => return Ok(Written::New(path)),
             Err(taken) if taken.error.kind() == std::io::ErrorKind::AlreadyExists => {
+                if is_it(taken.file.path(), &path) {
+                    return Ok(Written::Before(path));
+                }
                 pending = taken.file;
             }
             Err(other) => return Err(failed(&path)(other.error)),

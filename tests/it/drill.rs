@@ -1,5 +1,6 @@
 //! A drill from the outside: the real program, its servers, its table.
 
+use std::net::TcpListener;
 use std::process::Command;
 
 #[test]
@@ -12,4 +13,21 @@ fn counting_events_is_off_where_events_are_words_and_only_there() {
     // 160 tokens in 160 events, and in 100: (100 − 1) ÷ (160 − 1) is 37.7 % too little.
     assert!(line("an event a token").contains("0.0 %"), "{text}");
     assert!(line("an event a word").contains("-37.7 %"), "{text}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_found_out_before_the_drill() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    for (server, expect) in
+        [(url.as_str(), "nothing answers there"), ("https://a/v1", "plain HTTP")]
+    {
+        let mut drill = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+        drill.args(["drill", "hangup", "--server", server]);
+        let output = drill.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout), (Some(2), Vec::new()), "{said}");
+        assert!(said.contains(expect), "{said}");
+    }
 }

@@ -1,5 +1,9 @@
 //! `doctor`, `bandwidth` and `watch`, as somebody runs them.
 
+#[cfg(target_os = "linux")]
+use std::io::{BufRead as _, BufReader};
+#[cfg(target_os = "linux")]
+use std::process::Stdio;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -84,4 +88,38 @@ fn the_doctor_names_what_works_what_does_not_and_no_key() {
     let lacks = |part: &str| lacking.iter().any(|l| l["what"].as_str().unwrap().contains(part));
     assert!(lacks("memory of NVIDIA GB10") && lacks("engines"), "{lacking:?}");
     assert_eq!(answer["engines"], Value::Array(Vec::new()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn watching_ends_with_the_process_and_does_not_begin_without_one() {
+    let mut ended = Command::new("true").spawn().unwrap();
+    let gone = ended.id().to_string();
+    ended.wait().unwrap();
+    let watch = |pid: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+        command.args(["watch", "--interval", "50ms", "--pid", pid]).env("SPARK_NVML_LIB", "/none");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let output = watch(&gone).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.stdout, b"");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("--pid {gone}: no such process")), "{said}");
+
+    // It ends when its stdin does, and stays a zombie: nobody asks how it ended.
+    let mut process = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = process.id().to_string();
+    let mut watching = watch(&pid).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let header = lines.next().unwrap().unwrap();
+    assert!(header.contains("server_cpu_%"), "{header}");
+    drop(process.stdin.take());
+    assert!(lines.all(|line| line.is_ok()), "it ends by itself");
+    let output = watching.wait_with_output().unwrap();
+    process.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("process {pid} has ended")), "{said}");
 }

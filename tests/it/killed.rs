@@ -16,10 +16,12 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 use spark::measure::level::{EndedBy, LevelFacts, StartMode, summarise};
 use spark::results::convert;
-use spark::results::journal::recover;
+use spark::results::journal::{Journal, LevelHead, recover};
+use spark::results::record::Level;
 
 use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step, good_answer};
+use crate::support::synthetic::Scenario;
 
 /// How often it is killed; `SPARK_KILLS=200` says otherwise (`scripts/kill-harness`).
 const KILLS: u64 = 20;
@@ -183,4 +185,36 @@ fn a_harness_that_is_killed_at_any_moment_loses_no_finished_request() {
         "{} kills: {kept} requests kept, {in_flight} in flight, {ended} levels ended",
         shown.len()
     );
+}
+
+#[test]
+fn what_was_recovered_is_not_recovered_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.journal.jsonl");
+    let run = Scenario { levels: vec![1, 2], ..Scenario::desk() }.results();
+    let journal = Journal::create(&path, &run).unwrap();
+    let note = |level: &Level| {
+        let concurrency = level.summary.concurrency;
+        let head = LevelHead { concurrency, ..LevelHead::default() };
+        journal.finished_level(&head, level).unwrap();
+    };
+    let recover = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+        let output = command.arg("recover").arg(&path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    note(&run.levels[0]);
+    let (first, warned) = recover();
+    assert_eq!(warned, "");
+    let (second, warned) = recover();
+    assert_eq!(second, first, "whoever wants the file's name gets it");
+    assert!(warned.contains("already recovered into"), "{warned}");
+    // The run went on after all.
+    note(&run.levels[1]);
+    let (third, _) = recover();
+    assert_eq!(third.trim(), first.trim().replace(".json", "-2.json"));
+    assert_eq!((recover().0, recover().0), (third.clone(), third));
+    let files = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 3, "the journal and what it was when it was recovered");
 }

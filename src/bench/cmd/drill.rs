@@ -48,6 +48,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if live.is_some() && args.drill != Drill::Hangup {
         return Err(BadInput("--server is for the drill hangup".into()).into());
     }
+    // What the user named is looked at before anything starts.
+    if let Some(live) = &live {
+        let checked = runtime.block_on(live.check());
+        checked.map_err(|error| BadInput(format!("--server {error:#}")))?;
+    }
     let text = runtime.block_on(drill::run(args.drill, &harness, live))?;
     answer(&text)?;
     Ok(exit_codes::OK)

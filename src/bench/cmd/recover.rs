@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{BadInput, answer};
 use crate::exit_codes;
 use crate::results::journal::recover;
-use crate::results::store;
+use crate::results::store::{self, Written};
 
 /// Flags of `spark-bench recover`.
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// Writes the results file and prints its path; the journal stays.
+/// Writes the results file, unless the same one is there, and prints its path; the journal stays.
 ///
 /// # Errors
 /// If nothing can be made of the journal, or the file cannot be written.
@@ -30,8 +30,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     let beside = args.journal.parent().unwrap_or(Path::new("."));
     let folder = args.out.as_deref().unwrap_or(beside);
-    let path = store::write_new(folder, &recovered.file)
+    let written = store::write_unless_there(folder, &recovered.file)
         .map_err(|error| anyhow::anyhow!("failed to {:#}", anyhow::Error::from(error)))?;
-    answer(&format!("{}\n", path.display()))?;
+    if let Written::Before(path) = &written {
+        eprintln!("already recovered into {}: nothing was written", path.display());
+    }
+    answer(&format!("{}\n", written.path().display()))?;
     Ok(exit_codes::OK)
 }

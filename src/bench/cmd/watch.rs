@@ -36,10 +36,11 @@ pub struct Args {
     json: bool,
 }
 
-/// Watches until the lines are printed; an interrupt ends it as it ends any program.
+/// Watches until the lines are printed or the process has ended; an interrupt ends it as it ends
+/// any program.
 ///
 /// # Errors
-/// If the sampler cannot be started or the answer cannot be written.
+/// If there is no such process, the sampler cannot be started or the answer cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let interval = args.interval.0;
     if interval < SHORTEST {
@@ -51,6 +52,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         nvml: NvmlLibrary::from_environment(),
         paths: SystemPaths::default(),
     })?;
+    if let Some(pid) = args.pid {
+        sampler.wait_for_host(1, interval + DRIVER_DEADLINE);
+        if sampler.latest().host.is_some_and(|host| has_ended(&host)) {
+            return Err(BadInput(format!("--pid {pid}: no such process is running")).into());
+        }
+    }
     match sampler.devices(DRIVER_DEADLINE) {
         Ok(_) => drop(sampler.wait_for_gpu(1, DRIVER_DEADLINE)),
         Err(why) => eprintln!("no GPU to watch: {why}"),
@@ -65,6 +72,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             sampler.wait_for_next_host_reading(interval * 10);
             continue;
         };
+        if has_ended(&now) {
+            let pid = args.pid.unwrap_or_default();
+            eprintln!("process {pid} has ended, and everything below it");
+            break;
+        }
         if let Some(before) = &before {
             answer(&line(args, &latest, before, &now, lines)?)?;
             lines += 1;
@@ -72,6 +84,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         before = Some(now);
     }
     Ok(exit_codes::OK)
+}
+
+/// Whether nothing lives any more of what is watched.
+fn has_ended(now: &HostReading) -> bool {
+    now.server.is_some_and(|server| server.processes == 0)
 }
 
 fn line(
@@ -189,7 +206,11 @@ mod tests {
             cpu_busy_s: Some(busy),
             cpu_total_s: Some(s as f64 * 4.0),
             mem_available_bytes: Some(17_000_000_000),
-            server: Some(TreeReading { cpu_s: Some(server_cpu), ..TreeReading::default() }),
+            server: Some(TreeReading {
+                cpu_s: Some(server_cpu),
+                processes: 1,
+                ..TreeReading::default()
+            }),
             ..HostReading::default()
         }
     }

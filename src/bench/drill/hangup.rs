@@ -20,6 +20,12 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Runs it and gives its text.
 pub(super) async fn run(harness: &Path, live: Option<Live>) -> anyhow::Result<String> {
+    // First what may go wrong: a server of ours always answers.
+    let beside = match &live {
+        Some(live) => of_live(live).await?,
+        None => "To see how long a server of yours goes on: --server http://HOST:PORT --model ID."
+            .to_owned(),
+    };
     let mut rows =
         vec![row(["server", "steps when it left", "steps in the end", "worked for nobody"])];
     for (name, kind) in [("never looks", Kind::Deaf), ("watches its client", Kind::Serial)] {
@@ -33,11 +39,6 @@ pub(super) async fn run(harness: &Path, live: Option<Live>) -> anyhow::Result<St
             format!("{:.2} s", wasted.as_secs_f64()),
         ]);
     }
-    let beside = match &live {
-        Some(live) => of_live(live).await?,
-        None => "To see how long a server of yours goes on: --server http://HOST:PORT --model ID."
-            .to_owned(),
-    };
     Ok(format!(
         "A client asks for {TOKENS} tokens and leaves after {} s.\n\n{}\n\
          The first server's device goes on until the answer is complete, though nobody reads it, \

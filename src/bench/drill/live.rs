@@ -31,8 +31,20 @@ pub(super) struct Seen {
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A page of metrics comes at once, or not at all.
 const PAGE_DEADLINE: Duration = Duration::from_secs(10);
+/// What is kept of an answer's beginning: the head and the text of an error.
+const ANSWER_START_BYTES: usize = 4096;
 
 impl Live {
+    /// Looks whether the drill can be done there.
+    ///
+    /// # Errors
+    /// If nobody answers, not in plain HTTP, or its metrics do not tell how many requests run.
+    pub async fn check(&self) -> anyhow::Result<()> {
+        self.address()?;
+        let http = Http::new(None).map_err(|error| anyhow!(error))?;
+        self.running(&http).await.map(drop)
+    }
+
     /// Asks for `tokens` tokens, leaves `after` that time, and watches the server for at most
     /// `wait`.
     pub(super) async fn leave(
@@ -42,7 +54,6 @@ impl Live {
         wait: Duration,
     ) -> anyhow::Result<Seen> {
         let http = Http::new(None).map_err(|error| anyhow!(error))?;
-        self.running(&http).await.context("before the drill")?;
         let events = self.ask_and_leave(tokens, after).await?;
         let left = Instant::now();
         let mut busy_for = None;
@@ -58,9 +69,7 @@ impl Live {
 
     /// Events until the client left.
     async fn ask_and_leave(&self, tokens: u32, after: Duration) -> anyhow::Result<u64> {
-        let address = self.root.strip_prefix("http://").ok_or_else(|| {
-            anyhow!("{}: the drill speaks plain HTTP to a server on this machine", self.root)
-        })?;
+        let address = self.address()?;
         let message = json!({"role": "user", "content": "Tell me a very long story."});
         let body = json!({"model": self.model, "messages": [message], "stream": true,
             "max_tokens": tokens, "ignore_eos": true})
@@ -74,28 +83,51 @@ impl Live {
             .await
             .with_context(|| format!("failed to connect to {address}"))?;
         stream.write_all(request.as_bytes()).await?;
-        let mut events = 0;
+        let (mut events, mut start) = (0, Vec::new());
         let read = async {
             let mut bytes = vec![0; 65_536];
             while let Ok(read @ 1..) = stream.read(&mut bytes).await {
+                let room = ANSWER_START_BYTES - start.len();
+                start.extend_from_slice(&bytes[..read.min(room)]);
                 events += bytes[..read].windows(5).filter(|five| five == b"data:").count() as u64;
             }
         };
         // It listens until it leaves; an answer that ends before is no hang-up.
-        if tokio::time::timeout(after, read).await.is_ok() {
+        let over = tokio::time::timeout(after, read).await.is_ok();
+        if let Some(refusal) = refusal(&String::from_utf8_lossy(&start)) {
+            return Err(anyhow!("{} answers {refusal}", self.root));
+        }
+        if over {
             return Err(anyhow!("{}: the answer was over before the client left", self.root));
         }
         drop(stream);
         Ok(events)
     }
 
+    fn address(&self) -> anyhow::Result<&str> {
+        self.root.strip_prefix("http://").ok_or_else(|| {
+            anyhow!("{}: the drill speaks plain HTTP to a server on this machine", self.root)
+        })
+    }
+
     /// Requests that run, by the server's metrics.
     async fn running(&self, http: &Http) -> anyhow::Result<f64> {
         let url = format!("{}/metrics", self.root);
-        let page = http.get(&url, PAGE_DEADLINE).await?;
+        let page = http
+            .get(&url, PAGE_DEADLINE)
+            .await
+            .map_err(|error| anyhow!("{}: nothing answers there ({})", self.root, error.reason))?;
         requests_running(&page.body)
             .ok_or_else(|| anyhow!("{url} does not say how many requests run"))
     }
+}
+
+/// The status and the body's beginning of an answer that is no 200; `None` of one that is, or of
+/// which nothing has come.
+fn refusal(start: &str) -> Option<String> {
+    let (status, rest) = start.strip_prefix("HTTP/1.1 ")?.split_once("\r\n")?;
+    let body = rest.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (!status.starts_with("200")).then(|| format!("{status}: {}", body.trim()))
 }
 
 /// The gauge of running requests: servers agree on the end of its name, if on anything.
@@ -112,6 +144,14 @@ fn requests_running(page: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_told_from_an_answer_that_streams() {
+        assert_eq!(refusal(""), None);
+        assert_eq!(refusal("HTTP/1.1 200 OK\r\n\r\ndata: 1"), None);
+        let refused = "HTTP/1.1 404 Not Found\r\na: b\r\n\r\n{\"error\": \"no model\"}\n";
+        assert_eq!(refusal(refused).unwrap(), "404 Not Found: {\"error\": \"no model\"}");
+    }
 
     #[test]
     fn the_gauge_is_found_whoever_names_it() {

@@ -8,7 +8,7 @@ use crate::bench::progress::Progress;
 use crate::measure::level::{EndedBy, SingleStream};
 use crate::results::journal::recover;
 use crate::results::record::{Level, Meta, ResultsFile};
-use crate::results::store::{self, StoredRun};
+use crate::results::store::{self, StoredRun, Written};
 
 /// What a journal's file name ends in.
 pub const JOURNAL_SUFFIX: &str = ".journal.jsonl";
@@ -53,17 +53,20 @@ impl Earlier {
     /// # Errors
     /// If a recovered file cannot be written.
     pub fn read(folder: &Path, progress: &Progress) -> Result<Self, store::StoreError> {
-        for journal in journals(folder) {
-            match recover(&journal) {
+        for path in journals(folder) {
+            match recover(&path) {
                 Ok(recovered) => {
-                    let path = store::write_new(folder, &recovered.file)?;
-                    progress.say(&format!(
-                        "recovered {} from {}",
-                        path.display(),
-                        journal.display()
-                    ));
+                    let journal = path.display();
+                    progress.say(&match store::write_unless_there(folder, &recovered.file)? {
+                        Written::New(file) => {
+                            format!("recovered {} from {journal}", file.display())
+                        }
+                        Written::Before(file) => {
+                            format!("{journal} was recovered into {} before", file.display())
+                        }
+                    });
                     // What it held is on the disk under its new name.
-                    let _ = std::fs::remove_file(&journal);
+                    let _ = std::fs::remove_file(&path);
                 }
                 Err(error) => progress.warn(&format!("failed to {error}")),
             }

@@ -190,7 +190,7 @@ pub struct TreeReading {
     pub major_faults: Option<u64>,
     /// Page faults that did not.
     pub minor_faults: Option<u64>,
-    /// How many processes.
+    /// How many processes live; one that has ended and waits for its parent does not.
     pub processes: u32,
 }
 

@@ -5,6 +5,8 @@
 pub struct Stat {
     /// Its id.
     pub pid: u32,
+    /// Whether it has ended, and only waits for its parent to ask how.
+    pub is_zombie: bool,
     /// Its parent.
     pub parent: u32,
     /// Its process group.
@@ -30,6 +32,7 @@ pub fn stat(text: &str) -> Option<Stat> {
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         pid: pid.parse().ok()?,
+        is_zombie: *fields.first()? == "Z",
         parent: u32::try_from(number(4)?).ok()?,
         group: u32::try_from(number(5)?).ok()?,
         minor_faults: number(10)?,
@@ -75,6 +78,7 @@ mod tests {
                     3133440 398 18446744073709551615";
         let expected = Stat {
             pid: 42,
+            is_zombie: false,
             parent: 7,
             group: 40,
             minor_faults: 102,
@@ -84,6 +88,8 @@ mod tests {
             rss_pages: 398,
         };
         assert_eq!(stat(text), Some(expected));
+        let ended = stat(&text.replace(" S ", " Z "));
+        assert_eq!(ended, Some(Stat { is_zombie: true, ..expected }));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Tree {
     pub fn read(&mut self, now: Duration, notes: &Notes) -> TreeReading {
         self.search(now, notes);
         let mut used = self.gone;
-        let mut rss_pages = 0;
+        let (mut rss_pages, mut alive) = (0, 0);
         let mut ended = Vec::new();
         for (pid, member) in &mut self.members {
             let Some(stat) = read_stat(&self.proc, *pid).filter(|s| s.started == member.started)
@@ -95,6 +95,7 @@ impl Tree {
             };
             member.used = use_of(&stat, self.units);
             rss_pages += stat.rss_pages;
+            alive += u32::from(!stat.is_zombie);
         }
         for pid in ended {
             if let Some(member) = self.members.remove(&pid) {
@@ -109,7 +110,7 @@ impl Tree {
             pss_bytes: self.pss(now, notes),
             major_faults: Some(used.major_faults),
             minor_faults: Some(used.minor_faults),
-            processes: u32::try_from(self.members.len()).unwrap_or(u32::MAX),
+            processes: alive,
         }
     }
 
@@ -220,6 +221,7 @@ mod tests {
     fn process(pid: u32, parent: u32, group: u32) -> Stat {
         Stat {
             pid,
+            is_zombie: false,
             parent,
             group,
             minor_faults: 0,
