@@ -126,6 +126,7 @@ mod tests {
         };
         let level = Level {
             summary: Summary::default(),
+            concurrency_asked: None,
             hardware: None,
             flags: (0..flags).map(flag).collect(),
             verdict: Verdict::Invalid,

@@ -133,6 +133,7 @@ fn without_requests(run: &StoredRun) -> ResultsFile {
     let file = &run.file;
     let levels = file.levels.iter().map(|level| Level {
         summary: level.summary.clone(),
+        concurrency_asked: level.concurrency_asked,
         hardware: level.hardware.clone(),
         server_metrics: None,
         flags: level.flags.clone(),

@@ -75,7 +75,7 @@ pub fn plots(run: &Run, level: &Level, count: usize) -> Vec<Plot> {
         in_flight(&level.requests, &bins),
         gaps(&level.requests, &bins),
     ];
-    if let Some(series) = run.series.get(&level.summary.concurrency) {
+    if let Some(series) = level.rung().and_then(|rung| run.series.get(&rung)) {
         panels.extend(hardware(series, &bins));
     }
     let plot = |(place, panel): (usize, Panel)| {

@@ -26,6 +26,8 @@ mod providers;
 mod report;
 mod results_schema;
 #[cfg(target_os = "linux")]
+mod resumed;
+#[cfg(target_os = "linux")]
 mod run_hardware;
 mod scoreboard;
 mod self_test;

@@ -74,7 +74,7 @@ fn time(target: &PlannedTarget, pilot: Option<&StoredRun>) -> String {
     let Some(pilot) = pilot else { return unknown.to_owned() };
     let work = &target.config.workload;
     let of_level = |&concurrency: &u32| {
-        let level = pilot.file.levels.iter().find(|l| l.summary.concurrency == concurrency)?;
+        let level = pilot.file.levels.iter().find(|level| level.rung() == Some(concurrency))?;
         let summary = &level.summary;
         let seconds =
             summary.wall_s / summary.n_ok as f64 * f64::from(work.requests_at(concurrency));

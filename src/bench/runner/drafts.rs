@@ -73,7 +73,7 @@ impl Drafts {
     /// Whether a level is there, measured or taken over.
     pub fn hold(&self, step: Step) -> bool {
         let levels = &self.all[step.file].file.levels;
-        levels.iter().any(|level| level.summary.concurrency == step.concurrency)
+        levels.iter().any(|level| level.rung() == Some(step.concurrency))
     }
 
     /// A server has been started: the levels that follow are of its life.

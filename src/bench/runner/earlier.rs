@@ -83,17 +83,14 @@ impl Earlier {
     pub fn level(&self, identity: &Identity, concurrency: u32) -> Option<(String, &Level)> {
         let same = self.runs.iter().filter(|run| Identity::of(&run.file.meta) == *identity);
         let mut levels = same.flat_map(|run| run.file.levels.iter().map(move |level| (run, level)));
-        let (run, level) = levels
-            .find(|(_, level)| level.summary.concurrency == concurrency && is_finished(level))?;
+        let (run, level) = levels.find(|(_, level)| is_finished_at(level, concurrency))?;
         Some((run.name(), level))
     }
 
     /// Whether one complete file holds all of these levels.
     pub fn is_complete(&self, identity: &Identity, levels: &[u32]) -> bool {
         let complete = |file: &ResultsFile| {
-            let has = |&level: &u32| {
-                file.levels.iter().any(|l| l.summary.concurrency == level && is_finished(l))
-            };
+            let has = |&rung: &u32| file.levels.iter().any(|level| is_finished_at(level, rung));
             Identity::of(&file.meta) == *identity && levels.iter().all(has)
         };
         self.runs.iter().any(|run| complete(&run.file))
@@ -119,6 +116,10 @@ pub fn refused_for_good(level: &Level) -> Option<&str> {
     (level.summary.n_ok == 0 && for_good).then_some(class)
 }
 
+fn is_finished_at(level: &Level, concurrency: u32) -> bool {
+    level.rung() == Some(concurrency) && is_finished(level)
+}
+
 /// Whether measuring it again would tell nothing new: not where it was cut short, nor where
 /// everything was refused, which whoever resumes may have mended.
 fn is_finished(level: &Level) -> bool {
@@ -142,6 +143,38 @@ fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
 mod tests {
     use super::*;
     use crate::results::record::Summary;
+
+    #[test]
+    fn a_level_is_known_by_its_place_in_the_ladder_and_not_by_what_was_in_flight() {
+        let level = |concurrency_asked, concurrency, start_mode: &str| Level {
+            concurrency_asked,
+            summary: Summary {
+                concurrency,
+                start_mode: start_mode.to_owned(),
+                ..Summary::default()
+            },
+            ..Level::default()
+        };
+        let run = |level| StoredRun {
+            path: "run.json".into(),
+            file: ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) },
+        };
+        for (level, known_at) in [
+            (level(Some(4), 1, "open_poisson"), Some(4)),
+            (level(Some(4), 4, "staggered"), Some(4)),
+            // Files of before.
+            (level(None, 4, "staggered"), Some(4)),
+            (level(None, 4, "open_constant"), None),
+        ] {
+            let earlier = Earlier { runs: vec![run(level)] };
+            let identity = Identity::of(&Meta::default());
+            for rung in [1, 4] {
+                let known = known_at == Some(rung);
+                assert_eq!(earlier.level(&identity, rung).is_some(), known);
+                assert_eq!(earlier.is_complete(&identity, &[rung]), known);
+            }
+        }
+    }
 
     #[test]
     fn a_refused_level_is_measured_again_and_a_slow_one_is_not() {

@@ -180,7 +180,8 @@ impl Run<'_> {
     }
 
     fn head_of(&self, ladder: &Ladder, level: &Level) -> LevelHead {
-        self.head(ladder, level.summary.concurrency, level.summary.start_mode.clone())
+        let rung = level.rung().unwrap_or(level.summary.concurrency);
+        self.head(ladder, rung, level.summary.start_mode.clone())
     }
 
     /// The journal of a results file, under the name that this will have, with the levels that it

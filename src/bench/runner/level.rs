@@ -100,6 +100,7 @@ pub async fn measure(
     let requests = run.traces.iter().map(|trace| convert::record_of_trace(trace, keep)).collect();
     let level = Level {
         summary: convert::summary(&summary),
+        concurrency_asked: Some(spec.concurrency),
         hardware: Some(hardware_record(&hardware)),
         server_metrics: None,
         flags: flags.iter().map(convert::flag).collect(),

@@ -49,6 +49,7 @@ mod tests {
         };
         let mut level = record::Level {
             summary: record::Summary::default(),
+            concurrency_asked: None,
             hardware: None,
             server_metrics: None,
             flags: vec![other("drift"), other("interrupted")],

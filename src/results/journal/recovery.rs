@@ -158,6 +158,7 @@ fn cut_short(head: &LevelHead, traces: Vec<RequestTrace>) -> Level {
     let (flags, verdict) = judge(&summary, &traces, &Outside::default());
     Level {
         summary: convert::summary(&summary),
+        concurrency_asked: Some(head.concurrency),
         hardware: None,
         server_metrics: None,
         flags: flags.iter().map(convert::flag).collect(),

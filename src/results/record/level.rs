@@ -11,6 +11,10 @@ use super::{Hardware, RequestRecord};
 pub struct Level {
     /// The figures.
     pub summary: Summary,
+    /// The entry of the config's `concurrency` that it was measured for: in an open loop
+    /// `summary.concurrency` is another figure. Not in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_asked: Option<u32>,
     /// What the machine did meanwhile.
     #[serde(default)]
     pub hardware: Option<Hardware>,
@@ -25,6 +29,14 @@ pub struct Level {
     pub verdict: Verdict,
     /// Every request, warm-up included.
     pub requests: Vec<RequestRecord>,
+}
+
+impl Level {
+    /// Which level of the config's ladder it is; `None` where an older file does not tell.
+    pub fn rung(&self) -> Option<u32> {
+        let closed = !self.summary.start_mode.starts_with("open");
+        self.concurrency_asked.or(closed.then_some(self.summary.concurrency))
+    }
 }
 
 /// How far the counters on a server's page of Prometheus metrics went during a level.

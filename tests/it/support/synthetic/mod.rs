@@ -147,6 +147,7 @@ impl Scenario {
             let (flags, verdict) = judge(&summary, &traces, &outside);
             levels.push(Level {
                 summary: convert::summary(&summary),
+                concurrency_asked: Some(concurrency),
                 hardware: Some(self.hardware(concurrency)),
                 server_metrics: None,
                 flags: flags.iter().map(convert::flag).collect(),
