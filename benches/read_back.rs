@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use spark::results::record::{Level, Meta, RequestRecord, ResultsFile};
+use spark::results::record::{Level, Meta, RequestRecord, ResultsFile, Summary};
 use spark::results::store;
 
 fn main() -> anyhow::Result<()> {
@@ -53,7 +53,9 @@ fn main() -> anyhow::Result<()> {
 /// One level of `records` equal requests. Written by hand: all of them at once need not exist.
 fn large_file(dir: &Path, records: usize) -> anyhow::Result<PathBuf> {
     let mut file = ResultsFile::new(Meta::default());
-    file.levels.push(Level::default());
+    let n = records as u64;
+    let summary = Summary { n, n_ok: n, ..Summary::default() };
+    file.levels.push(Level { summary, ..Level::default() });
     let record = RequestRecord {
         ok: true,
         phase: "steady".into(),

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::impossible;
 use super::record::ResultsFile;
 
 /// Parses a results file that carries no `schema_version`.
@@ -21,7 +22,9 @@ pub fn from_lesson(bytes: &[u8]) -> Result<ResultsFile, String> {
     for (index, level) in levels.iter_mut().enumerate() {
         complete_level(level).ok_or_else(|| format!("levels[{index}]: no object `summary`"))?;
     }
-    serde_path_to_error::deserialize(file).map_err(|e| e.to_string())
+    let file = serde_path_to_error::deserialize(file).map_err(|e| e.to_string())?;
+    impossible::of_file(&file)?;
+    Ok(file)
 }
 
 /// Puts `value` where the key is absent or null.
@@ -106,5 +109,11 @@ mod tests {
         check(r#"{"meta": {}}"#, "levels");
         check(r#"{"meta": {}, "levels": [{"requests": []}]}"#, "levels[0]");
         check(r#"{"meta": {"n": "many"}, "levels": []}"#, "meta.n");
+        let with = |level: &str| format!(r#"{{"meta": {{}}, "levels": [{level}]}}"#);
+        check(&with(r#"{"summary": {"n": 2, "n_ok": 3}}"#), "levels[0].summary: n_ok is 3");
+        check(
+            &with(r#"{"summary": {}, "requests": [{"ok": true, "e2e": -1}]}"#),
+            "levels[0].requests[0]: e2e is -1",
+        );
     }
 }

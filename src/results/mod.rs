@@ -4,6 +4,7 @@ pub mod convert;
 pub mod csv;
 pub mod escape;
 mod foreign;
+mod impossible;
 pub mod journal;
 pub mod place;
 pub mod record;

@@ -9,6 +9,7 @@ use std::io::{BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use super::foreign;
+use super::impossible;
 use super::record::{RequestRecord, ResultsFile, SCHEMA_VERSION};
 use super::streaming::{self, Records};
 
@@ -316,7 +317,7 @@ fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, Store
         Some(found) if found > u64::from(SCHEMA_VERSION) => {
             Err(StoreError::Newer { path: path.to_owned(), found })
         }
-        Some(_) => streaming::read(pieces, records).map_err(no_results),
+        Some(_) => checked(pieces, records).map_err(no_results),
         None => {
             let bytes = fs::read(path).map_err(unreadable)?;
             let mut file = foreign::from_lesson(&bytes).map_err(no_results)?;
@@ -330,6 +331,26 @@ fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, Store
             Ok(file)
         }
     }
+}
+
+/// Reads a file of this harness, and refuses what no run can have measured.
+fn checked(pieces: BufReader<&fs::File>, records: Records<'_>) -> Result<ResultsFile, String> {
+    let mut ok: Vec<u64> = Vec::new();
+    let file = match records {
+        Records::Skip => streaming::read(pieces, Records::Skip)?,
+        Records::Each(visit) => {
+            let mut count = |level: usize, record: RequestRecord| {
+                if ok.len() <= level {
+                    ok.resize(level + 1, 0);
+                }
+                ok[level] += u64::from(impossible::counts_as_ok(&record));
+                visit(level, record);
+            };
+            streaming::read(pieces, Records::Each(&mut count))?
+        }
+    };
+    impossible::of_levels(&file, &ok)?;
+    Ok(file)
 }
 
 /// Which part of the files is wanted.
@@ -592,6 +613,22 @@ mod tests {
             "levels[0].requests[0].ok",
         );
         check(r#"{"schema_version": 1, "levels": [{"requests": []}]}"#, "summary");
+        let edited = |change: &dyn Fn(&mut Level)| {
+            let mut file = with_records(&[2, 3]);
+            file.levels[1].summary.n_err = 3;
+            file.levels[1].summary.n = 3;
+            change(&mut file.levels[1]);
+            serde_json::to_string(&file).unwrap()
+        };
+        check(
+            &edited(&|level| level.requests[2].e2e = Some(-1.0)),
+            "levels[1].requests[2]: e2e is -1",
+        );
+        check(&edited(&|level| level.summary.n_ok = 4), "levels[1].summary: n_ok is 4, of n = 3");
+        check(
+            &edited(&|level| level.requests[0].ok = true),
+            "levels[1].requests: 1 with ok = true, and summary.n_ok is 0",
+        );
         let nowhere = dir.path().join("no/where.html");
         let error = anyhow::Error::from(replace(&nowhere, b"").unwrap_err());
         let text = format!("{error:#}");

@@ -10,6 +10,7 @@ use std::io::{Read, Seek};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::impossible;
 use super::record::{RequestRecord, ResultsFile};
 
 /// What becomes of the records.
@@ -172,11 +173,22 @@ impl<'de> Visitor<'de> for Requests<'_, '_> {
         match self.records {
             Records::Skip => while seq.next_element::<IgnoredAny>()?.is_some() {},
             Records::Each(visit) => {
-                while let Some(record) = seq.next_element()? {
+                while let Some(Possible(record)) = seq.next_element()? {
                     visit(self.level, record);
                 }
             }
         }
         Ok(Value::Array(Vec::new()))
+    }
+}
+
+/// A record that can be. It is looked at where it is read, so that an error names its place.
+struct Possible(RequestRecord);
+
+impl<'de> serde::Deserialize<'de> for Possible {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let record = RequestRecord::deserialize(json)?;
+        impossible::of_record(&record).map_err(serde::de::Error::custom)?;
+        Ok(Self(record))
     }
 }

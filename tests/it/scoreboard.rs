@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use spark::results::record::{Level, Meta, ResultsFile, Summary};
 use spark::results::{scoreboard, store};
 
+use crate::support::synthetic::Scenario;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -116,4 +118,26 @@ fn csv_files_stand_where_they_were_asked_for() {
     assert!(levels.starts_with(&[0xef, 0xbb, 0xbf]));
     assert!(String::from_utf8(levels).unwrap().contains(",'=x,"));
     assert!(dir.path().join("deep/er/requests.csv").is_file());
+}
+
+#[test]
+fn a_record_that_cannot_be_is_named_and_older_tables_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name)).unwrap();
+    let csv = |file: &str| spark_bench(&["csv", file, "--out", "out"], dir.path());
+    let good = Scenario::desk().results();
+    let path = store::write_new(dir.path(), &good).unwrap();
+    assert!(csv(path.to_str().unwrap()).status.success());
+    let before = (table("levels.csv"), table("requests.csv"));
+
+    let mut edited = good;
+    edited.levels[1].requests[5].e2e = Some(-2.0);
+    let text = serde_json::to_string(&edited).unwrap();
+    std::fs::write(dir.path().join("edited.json"), text).unwrap();
+    let refused = csv("edited.json");
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    let expected = "read edited.json as a results file: levels[1].requests[5]: e2e is -2";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!((table("levels.csv"), table("requests.csv")), before);
 }

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{answer, make_folder, read_summaries, write_file};
+use super::{answer, make_folder, read_summaries, unreadable, write_file};
 use crate::exit_codes;
 use crate::results::csv::{Encoding, RequestsTable, write_levels};
-use crate::results::store::{self, StoredRun};
+use crate::results::store::{self, StoreError, StoredRun};
 
 /// Flags of `spark-bench csv`.
 #[derive(Debug, clap::Args)]
@@ -30,16 +30,27 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let runs = read_summaries(&args.files)?;
     let encoding = if args.excel { Encoding::Utf8WithBom } else { Encoding::Utf8 };
     make_folder(&args.out)?;
-    let levels = args.out.join("levels.csv");
+    let (levels, requests) = (args.out.join("levels.csv"), args.out.join("requests.csv"));
+    // Records first: if one of them is bad, the two files of an earlier call stay a pair.
+    let mut read = Ok(());
+    let written = write_file(&requests, |out| {
+        write_requests(&runs, encoding, out, &mut |error| read = Err(error))
+    });
+    read.map_err(unreadable)?;
+    written?;
     write_file(&levels, |out| write_levels(&runs, encoding, out).map_err(io))?;
-    let requests = args.out.join("requests.csv");
-    write_file(&requests, |out| write_requests(&runs, encoding, out))?;
     answer(&format!("{}\n{}\n", levels.display(), requests.display()))?;
     Ok(exit_codes::OK)
 }
 
 /// Each record on its way from the results file to the table: memory does not grow with them.
-fn write_requests(runs: &[StoredRun], encoding: Encoding, out: &mut dyn Write) -> io::Result<()> {
+/// `unread` is told why a results file cannot be read; the table is not finished then.
+fn write_requests(
+    runs: &[StoredRun],
+    encoding: Encoding,
+    out: &mut dyn Write,
+    unread: &mut dyn FnMut(StoreError),
+) -> io::Result<()> {
     let mut table = RequestsTable::new(encoding, out).map_err(io)?;
     for run in runs {
         let mut written = Ok(());
@@ -50,7 +61,10 @@ fn write_requests(runs: &[StoredRun], encoding: Encoding, out: &mut dyn Write) -
             }
         });
         written.map_err(io)?;
-        read.map_err(io::Error::other)?;
+        if let Err(error) = read {
+            unread(error);
+            return Err(io::ErrorKind::InvalidData.into());
+        }
     }
     table.finish().map_err(io)
 }
