@@ -49,6 +49,12 @@ fn hardware(library: &Path, meanwhile: impl FnOnce()) -> Value {
     hardware
 }
 
+/// The energy above what the device took at rest is told, and is less than all of it.
+fn is_above_idle(hardware: &Value) {
+    let figure = |key: &str| hardware[key].as_f64().unwrap_or_else(|| panic!("{key}: {hardware}"));
+    assert!(figure("joules_per_output_token") > figure("joules_per_output_token_above_idle"));
+}
+
 fn of_stub(state: &str) -> Value {
     let stub = NvmlStub::new(state);
     hardware(&stub.path(), || {})
@@ -76,6 +82,7 @@ fn a_discrete_gpu_has_every_figure() {
         (&"nvml".into(), &"counter".into())
     );
     assert!(hardware["joules_per_output_token"].as_f64().unwrap() > 0.0);
+    is_above_idle(&hardware);
     assert!(hardware["samples"].as_u64().unwrap() > 10, "{hardware}");
     assert!(
         hardware["coverage"].as_f64().is_some() && hardware["period_ms_max"].as_f64().is_some()
@@ -98,6 +105,7 @@ fn gb10_has_all_but_memory_and_says_so() {
     assert!(hardware["host"]["mem_used_bytes_max"].as_u64().unwrap() > 0);
     assert_eq!(gpu["power_w_mean"], 100.0);
     assert!(hardware["joules_per_output_token"].as_f64().unwrap() > 0.0);
+    is_above_idle(&hardware);
 }
 
 #[test]

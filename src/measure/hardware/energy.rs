@@ -85,16 +85,41 @@ pub fn counter_step(before: u64, now: u64, range: u64) -> u64 {
     if now >= before { now - before } else { now + range.saturating_sub(before) }
 }
 
-/// Mean watts of a span: from the counter if it can say, else the time-weighted mean of power.
-pub fn mean_power(energy_j: &[Point], power_w: &[Point], span: Window) -> Option<f64> {
-    let seconds = span.length().as_secs_f64();
-    if seconds <= 0.0 {
-        return None;
+/// The least of a span without load that says what the power at rest is: sensors average over up to
+/// a second.
+const LEAST_IDLE: Duration = Duration::from_secs(1);
+
+/// The part of a span from the first of the points on: a source has to be opened, so its readings
+/// begin a little after the sampler does.
+///
+/// # Errors
+/// In words, where that is less than [`LEAST_IDLE`].
+fn from_first_reading(points: &[Point], span: Window) -> Result<Window, String> {
+    let first = points.first().ok_or("the power at rest was not read")?;
+    let read = Window { from: span.from.max(first.at), to: span.to };
+    if read.length() < LEAST_IDLE {
+        let (had, needed) = (read.length(), LEAST_IDLE);
+        return Err(format!("{had:.1?} of readings at rest before the level, {needed:?} needed"));
     }
-    let joules = counter_delta(energy_j, span)
-        .ok()
-        .or_else(|| clipped(power_w, span).and_then(|points| integrate(&points)))?;
-    Some(joules / seconds)
+    Ok(read)
+}
+
+/// Mean watts at rest: from the counter if it can say, else the time-weighted mean of power.
+///
+/// # Errors
+/// In words, where readings do not reach over enough of the span, up to its end.
+pub fn power_at_rest(energy_j: &[Point], power_w: &[Point], span: Window) -> Result<f64, String> {
+    let by_counter = from_first_reading(energy_j, span).and_then(|span| {
+        let joules = counter_delta(energy_j, span).map_err(|error| format!("at rest {error}"))?;
+        Ok(joules / span.length().as_secs_f64())
+    });
+    by_counter.or_else(|why| {
+        let why = if energy_j.is_empty() { None } else { Some(why) };
+        let span = from_first_reading(power_w, span).map_err(|other| why.unwrap_or(other))?;
+        let points = clipped(power_w, span).ok_or("no reading at rest up to the level's start")?;
+        let joules = integrate(&points).ok_or("the power at rest was not read")?;
+        Ok(joules / span.length().as_secs_f64())
+    })
 }
 
 /// Energy of one device over the window, its source, and why there is none or no counter.
@@ -156,16 +181,16 @@ pub(super) fn per_token(
             reasons.insert(key.to_owned(), why.to_owned());
         }
     }
-    let idle = load.idle.ok_or("no idle span before the level was recorded").and_then(|span| {
-        idle_power(samples, out, source, span).ok_or("no idle power from the same source")
-    });
+    let no_span = || "no idle span before the level was recorded".to_owned();
+    let idle = load.idle.ok_or_else(no_span);
+    let idle = idle.and_then(|span| idle_power(samples, out, source, span));
     match idle {
         Ok(watts) => {
             let above = joules - watts * seconds;
             out.joules_per_output_token_above_idle = divided(above, load.output_tokens);
         }
         Err(why) => {
-            reasons.insert(keys[2].to_owned(), why.to_owned());
+            reasons.insert(keys[2].to_owned(), why);
         }
     }
 }
@@ -196,18 +221,25 @@ fn of_packages(out: &Figures) -> Result<(f64, EnergySource), String> {
         .ok_or_else(|| "no GPU, and the CPU's energy counter cannot be read".to_owned())
 }
 
-fn idle_power(samples: &Samples, out: &Figures, source: EnergySource, span: Window) -> Option<f64> {
-    let seconds = span.length().as_secs_f64();
+/// Watts at rest of what the level's energy is from.
+fn idle_power(
+    samples: &Samples,
+    out: &Figures,
+    source: EnergySource,
+    span: Window,
+) -> Result<f64, String> {
     match source {
-        EnergySource::WallPower => None,
+        EnergySource::WallPower => {
+            Err("the config's wall_power_w says nothing of the power at rest".to_owned())
+        }
         EnergySource::Rapl => {
             let points = host::points(&samples.host.readings, |row| row.cpu_energy_j);
-            counter_delta(&points, span).ok().map(|joules| joules / seconds)
+            power_at_rest(&points, &[], span)
         }
         EnergySource::Counter | EnergySource::IntegratedPower => {
             let pairs = samples.gpus.iter().zip(&out.gpus);
             let counted = pairs.filter(|(_, figures)| counts(figures, &out.gpus));
-            counted.map(|(track, _)| gpu::mean_power(track, span)).sum()
+            counted.map(|(track, _)| gpu::power_at_rest(track, span)).sum()
         }
     }
 }

@@ -72,11 +72,15 @@ fn points(readings: &[GpuReading], metric: GpuMetric) -> Vec<Point> {
     told.map(|(at, value)| Point { at, value }).collect()
 }
 
-/// Mean watts of a device over a span; `None` where the readings do not reach its ends.
-pub(super) fn mean_power(track: &GpuTrack, span: Window) -> Option<f64> {
+/// Mean watts of a device over a span without load.
+///
+/// # Errors
+/// In words, where the readings do not reach over enough of it.
+pub(super) fn power_at_rest(track: &GpuTrack, span: Window) -> Result<f64, String> {
     let energy_j = points(&track.readings, GpuMetric::Energy);
     let power_w = points(&track.readings, GpuMetric::Power);
-    energy::mean_power(&energy_j, &power_w, span)
+    energy::power_at_rest(&energy_j, &power_w, span)
+        .map_err(|why| format!("GPU {}: {why}", track.info.index))
 }
 
 /// Reduces one device.

@@ -11,7 +11,9 @@ mod host;
 mod reading;
 mod series;
 
-pub use energy::{CounterError, EnergySource, counter_delta, counter_step, integrate, mean_power};
+pub use energy::{
+    CounterError, EnergySource, counter_delta, counter_step, integrate, power_at_rest,
+};
 pub use flag_facts::not_released;
 pub use gpu::{GpuFigures, ThrottleShares};
 pub use host::{HarnessFigures, HostFigures, ServerFigures};

@@ -86,10 +86,31 @@ fn idle_before_and_after_is_in_no_figure() {
 
 #[test]
 fn energy_above_idle_takes_the_idle_power_from_the_same_counter() {
-    let idle = Some(Window { from: ms(0), to: ms(900) });
+    let idle = Some(Window { from: ms(0), to: ms(1000) });
     let figures = figures(&samples(vec![device(0)]), steady(), &Load { idle, ..load() });
     let above = figures.joules_per_output_token_above_idle.unwrap();
     assert!((above - (190.0 - 19.0) / 190.0).abs() < 1e-9, "{above}");
+}
+
+/// A driver takes a while to load, so the first reading comes after the sampler's start.
+#[test]
+fn the_idle_span_begins_with_the_sources_first_reading() {
+    let idle = Some(Window { from: ms(0), to: ms(1100) });
+    let load = Load { idle, ..load() };
+    let read_from = |mut samples: Samples, from: u64| {
+        samples.gpus.iter_mut().for_each(|gpu| gpu.readings.retain(|row| row.at >= ms(from)));
+        samples.host.readings.retain(|row| row.at >= ms(from));
+        figures(&samples, steady(), &load)
+    };
+    // Nine tenths of a second at 10 W, one at 100 W.
+    let counter = read_from(samples(vec![device(0)]), 100).joules_per_output_token_above_idle;
+    assert!((counter.unwrap() - (190.0 - 19.0 * 1.9) / 190.0).abs() < 1e-9, "{counter:?}");
+    let rapl = read_from(samples(Vec::new()), 100).joules_per_output_token_above_idle;
+    assert!(rapl.unwrap().abs() < 1e-9, "20 W at rest and under load: {rapl:?}");
+    let short = read_from(samples(vec![device(0)]), 200);
+    assert_eq!(short.joules_per_output_token_above_idle, None);
+    let why = &short.reasons["joules_per_output_token_above_idle"];
+    assert_eq!(why, "GPU 0: 900.0ms of readings at rest before the level, 1s needed");
 }
 
 #[test]
