@@ -34,7 +34,9 @@ pub struct PromptTokensDetails {
     pub cached_tokens: u64,
 }
 
-/// A server's own account of one request, under llama-server's names, with `queue_ms` added.
+/// A server's own account of one request, under llama-server's names, with `tokenize_ms` and
+/// `queue_ms` added. `tokenize_ms + queue_ms + prompt_ms + predicted_ms` is all of it, from the
+/// request's last byte to the answer's last token.
 ///
 /// Durations are milliseconds of a monotonic clock; rates are tokens per second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +45,7 @@ pub struct Timings {
     pub cache_n: u64,
     /// Prompt tokens computed.
     pub prompt_n: u64,
-    /// Time for them, the first output token's sampling included.
+    /// Time for them, up to the logits that the first output token is drawn from.
     pub prompt_ms: f64,
     /// `prompt_ms / prompt_n`.
     pub prompt_per_token_ms: f64,
@@ -51,13 +53,15 @@ pub struct Timings {
     pub prompt_per_second: f64,
     /// Tokens generated.
     pub predicted_n: u64,
-    /// Time from the first output token to the last.
+    /// Time from then to the last output token, the first one's sampling included.
     pub predicted_ms: f64,
     /// `predicted_ms / predicted_n`.
     pub predicted_per_token_ms: f64,
     /// `predicted_n` per second.
     pub predicted_per_second: f64,
-    /// Time between the request's arrival in the queue and its start in the slot.
+    /// Time from the request's last byte until it was read, rendered and tokenised.
+    pub tokenize_ms: f64,
+    /// Time between the request's arrival in the queue, its tokens known, and its start in the slot.
     pub queue_ms: f64,
 }
 
@@ -71,14 +75,16 @@ pub struct PerfMetrics {
     pub prompt_tokens: String,
     /// Those of them that were cached.
     pub cached_prompt_tokens: String,
-    /// From the request's arrival to its first token.
+    /// From the request's last byte to the logits of its first token.
     pub server_time_to_first_token: String,
-    /// From the request's arrival to its last token.
+    /// From the request's last byte to its last token.
     pub server_processing_time: String,
-    /// Time in the queue.
+    /// Time until the request was read, rendered and tokenised.
+    pub tokenizer_duration: String,
+    /// Time in the queue, from then on.
     pub prefill_queue_duration: String,
     /// Time for the prompt.
     pub prefill_duration: String,
-    /// Time for the answer, from its first token to its last.
+    /// Time for the answer, from then to its last token.
     pub generation_duration: String,
 }

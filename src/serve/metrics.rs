@@ -132,9 +132,9 @@ impl Metrics {
             registry.register(name, help, counter.clone());
         }
         let histograms = [
-            ("queue", "From a request's arrival to its start in the slot", &self.queue),
-            ("ttft", "From a request's arrival to its first text", &self.ttft),
-            ("e2e", "From a request's arrival to the end of its answer", &self.e2e),
+            ("queue", "From a request's place in the queue to its start in the slot", &self.queue),
+            ("ttft", "From a request's last byte to its first text", &self.ttft),
+            ("e2e", "From a request's last byte to the end of its answer", &self.e2e),
             ("itl", "From one text of an answer to the next, for each token in it", &self.itl),
         ];
         for (name, help, histogram) in histograms {

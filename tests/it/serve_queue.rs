@@ -1,11 +1,12 @@
 //! The queue and hanging up: first come, first served, bounded; whoever goes takes nothing along.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use spark::serve::inference::scripted::{Gate, Reply as Scripted};
 
 use crate::support::client::Connection;
-use crate::support::server::{Server, Setup, chat_body};
+use crate::support::server::{PATIENCE, Server, Setup, chat_body};
 
 const CHAT: &str = "/v1/chat/completions";
 const QUEUED: &str = "spark_serve_queue_depth";
@@ -47,6 +48,115 @@ fn twenty_clients_are_served_in_the_order_of_their_arrival() {
         while client.event().is_some() {}
     }
     assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+/// The names in `«…»` of the prompts, as the model gets them.
+fn name_in(prompt: &str) -> String {
+    prompt.split('«').nth(1).and_then(|rest| rest.split('»').next()).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_takes_long_to_understand_keeps_its_place() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let served = Arc::clone(&order);
+    let script = move |prompt: &str| {
+        served.lock().unwrap().push(name_in(prompt));
+        Scripted::words("done")
+    };
+    let held = Arc::new(Mutex::new(()));
+    let holds = Arc::clone(&held);
+    let (saw, seen) = mpsc::channel();
+    let watch = move |text: &str| {
+        let name = name_in(text);
+        if !name.is_empty() {
+            let _ = saw.send(name.clone());
+        }
+        if name.starts_with("slow") {
+            drop(holds.lock());
+        }
+    };
+    let server = Server::start(Setup::default(), script, |model| {
+        model.with_settings(|settings| settings.n_ctx = 1 << 16).with_watched_tokenizer(watch)
+    });
+    let slow = held.lock().unwrap();
+    let send = |name: &str, n_more: usize, fields: &str| {
+        let mut client = Connection::open(server.address);
+        let content = format!("«{name}»{}", "x".repeat(n_more));
+        client.post(CHAT, &chat_body(&content, &format!(r#", "stream": true{fields}"#)));
+        assert_eq!(seen.recv_timeout(PATIENCE).unwrap(), name);
+        client
+    };
+    let json = r#", "response_format": {"type": "json_object"}"#;
+    let mut clients = vec![send("slow", 20_000, ""), send("small", 0, "")];
+    // Two that leave the line: neither is waited for.
+    drop(send("gone", 0, ""));
+    assert_eq!(server.chat("«refused»", r#", "logit_bias": {"70000": 1}"#).status, 400);
+    assert_eq!(seen.recv_timeout(PATIENCE).unwrap(), "refused");
+    clients.extend([send("json", 0, json), send("large", 10_000, ""), send("last", 0, "")]);
+    // Whoever is to overtake has the time of some answers for it.
+    for _ in 0..20 {
+        assert_eq!(server.get("/health").status, 200);
+    }
+    drop(slow);
+    for client in &mut clients {
+        assert_eq!(client.read_head().0, 200);
+        while client.event().is_some() {}
+    }
+    let mut order = order.lock().unwrap().clone();
+    order.retain(|name| name != "gone");
+    assert_eq!(order, ["slow", "small", "json", "large", "last"]);
+}
+
+#[test]
+fn only_time_in_the_queue_is_queue_time() {
+    let (saw, seen) = mpsc::channel();
+    let held = Arc::new(Mutex::new(()));
+    let holds = Arc::clone(&held);
+    let watch = move |text: &str| {
+        if text.contains("«slow»") {
+            let _ = saw.send(());
+            drop(holds.lock());
+        }
+    };
+    let server = Server::start(
+        Setup::default(),
+        |_| Scripted::words("done"),
+        |model| model.with_watched_tokenizer(watch),
+    );
+    let pass_time = || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) {
+            server.get("/health");
+        }
+    };
+    let slow = held.lock().unwrap();
+    // Over what is prepared on the reactor, which must go on answering.
+    let body = chat_body("«slow»", &format!(r#", "user": "{}""#, "u".repeat(5000)));
+    let (head, rest) = body.split_at(10);
+    let mut client = Connection::open(server.address);
+    let length = body.len();
+    client.send(
+        format!(
+            "POST {CHAT} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{head}"
+        )
+        .as_bytes(),
+    );
+    pass_time();
+    let whole = Instant::now();
+    client.send(rest.as_bytes());
+    seen.recv_timeout(PATIENCE).unwrap();
+    let tokenizing = Instant::now();
+    pass_time();
+    let held_ms = tokenizing.elapsed().as_secs_f64() * 1e3;
+    drop(slow);
+    let reply = client.reply().json();
+    let all_ms = whole.elapsed().as_secs_f64() * 1e3;
+    let ms = |key: &str| reply["timings"][key].as_f64().unwrap();
+    let (tokenize, queue) = (ms("tokenize_ms"), ms("queue_ms"));
+    assert!(tokenize >= held_ms, "{tokenize} of {held_ms}");
+    let accounted = tokenize + queue + ms("prompt_ms") + ms("predicted_ms");
+    assert!(accounted <= all_ms, "{accounted} of {all_ms}: {reply}");
 }
 
 #[test]

@@ -74,8 +74,9 @@ pub struct End {
     pub perf_metrics: PerfMetrics,
 }
 
-impl From<&Completion> for End {
-    fn from(completion: &Completion) -> Self {
+impl End {
+    /// The end of an answer to a request that took `tokenize` from its last byte to its tokens.
+    pub fn of(completion: &Completion, tokenize: Duration) -> Self {
         let [n_prompt, n_cached, n_generated] =
             [completion.n_prompt, completion.n_cached, completion.n_generated].map(u64::from);
         let times = completion.timings;
@@ -95,13 +96,17 @@ impl From<&Completion> for End {
                 predicted_ms: ms(times.decode),
                 predicted_per_token_ms: ratio(ms(times.decode), n_generated),
                 predicted_per_second: per_second(n_generated, times.decode),
+                tokenize_ms: ms(tokenize),
                 queue_ms: ms(times.queued),
             },
             perf_metrics: PerfMetrics {
                 prompt_tokens: n_prompt.to_string(),
                 cached_prompt_tokens: n_cached.to_string(),
-                server_time_to_first_token: seconds(times.queued + times.prefill),
-                server_processing_time: seconds(times.queued + times.prefill + times.decode),
+                server_time_to_first_token: seconds(tokenize + times.queued + times.prefill),
+                server_processing_time: seconds(
+                    tokenize + times.queued + times.prefill + times.decode,
+                ),
+                tokenizer_duration: seconds(tokenize),
                 prefill_queue_duration: seconds(times.queued),
                 prefill_duration: seconds(times.prefill),
                 generation_duration: seconds(times.decode),
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_times_are_llama_servers_and_fireworks() {
-        let end = End::from(&Completion {
+        let completion = Completion {
             reason: FinishReason::Length,
             stopped_by: None,
             n_prompt: 12,
@@ -191,7 +196,8 @@ mod tests {
                 decode: Duration::from_millis(200),
                 own_work: Duration::ZERO,
             },
-        });
+        };
+        let end = End::of(&completion, Duration::from_millis(7));
         assert_eq!(end.finish_reason, "length");
         assert_eq!(end.usage, Usage::new(12, 2, 4));
         let times = &end.timings;
@@ -199,9 +205,9 @@ mod tests {
         // 50 ms / 10, 10 / 0.05 s, 200 ms / 4, 4 / 0.2 s.
         assert_eq!((times.prompt_per_token_ms, times.prompt_per_second), (5.0, 200.0));
         assert_eq!((times.predicted_per_token_ms, times.predicted_per_second), (50.0, 20.0));
-        assert_eq!(times.queue_ms, 1500.0);
-        assert_eq!(end.perf_metrics.server_time_to_first_token, "1.550000");
-        assert_eq!(end.perf_metrics.server_processing_time, "1.750000");
+        assert_eq!((times.tokenize_ms, times.queue_ms), (7.0, 1500.0));
+        assert_eq!(end.perf_metrics.server_time_to_first_token, "1.557000");
+        assert_eq!(end.perf_metrics.server_processing_time, "1.757000");
     }
 
     #[test]

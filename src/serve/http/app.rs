@@ -13,6 +13,7 @@ use crate::serve::metrics::Metrics;
 use crate::serve::prompt::Prompter;
 
 use super::body::Bodies;
+use super::line::Line;
 use super::refusal::Refusal;
 
 /// One server.
@@ -23,6 +24,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Where bodies are read into.
     pub bodies: Bodies,
+    /// Where requests stand until they are in the queue.
+    pub line: Arc<Line>,
     loaded: OnceLock<Loaded>,
     draining: AtomicBool,
 }
@@ -58,6 +61,7 @@ impl App {
             key_hash: key.map(|key| hash(key.reveal().as_bytes())),
             metrics,
             bodies: Bodies::default(),
+            line: Arc::default(),
             loaded: OnceLock::new(),
             draining: AtomicBool::new(false),
         }

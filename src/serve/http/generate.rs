@@ -26,7 +26,7 @@ use super::completion::CompletionForm;
 use super::heard::Heard;
 use super::params::generation_params;
 use super::peer::Peer;
-use super::record::RequestRecord;
+use super::record::{Arrival, RequestRecord};
 use super::refusal::{self, Refusal};
 use super::stream::AnswerStream;
 
@@ -91,7 +91,6 @@ impl Endpoint {
 /// A request at the door.
 struct Arrived {
     request: Request,
-    at: Instant,
     endpoint: Endpoint,
     id: String,
 }
@@ -99,7 +98,7 @@ struct Arrived {
 impl Arrived {
     fn new(request: Request, endpoint: Endpoint) -> Self {
         let id = format!("{}{}", endpoint.id_prefix(), uuid::Uuid::new_v4().simple());
-        Self { request, at: Instant::now(), endpoint, id }
+        Self { request, endpoint, id }
     }
 }
 
@@ -150,6 +149,7 @@ async fn accept(
     let (mut head, body) = arrived.request.into_parts();
     let peer = head.extensions.remove::<Peer>();
     let body = app.bodies.read_json(&head.headers, body).await?;
+    let (place, whole_at) = (app.line.join(), Instant::now());
     let tools = Tools {
         prompter: Arc::clone(&loaded.prompter),
         tokenizer: Arc::clone(loaded.tokenizer()),
@@ -157,17 +157,23 @@ async fn accept(
         model: loaded.card.id.clone(),
     };
     let prepared = prepare_where_it_suits(body, tools, prepare).await?;
+    let ready_at = Instant::now();
     let n_prompt = prepared.prompt.len();
-    let job = Job { prompt: prepared.prompt, params: prepared.params, arrived: arrived.at };
-    let events = loaded.handle.submit(job).map_err(|error| {
+    let job = Job { prompt: prepared.prompt, params: prepared.params, arrived: ready_at };
+    let refused = |error| {
         let field = arrived.endpoint.prompt_field();
         refusal::of_submit(error, field, loaded.n_ctx(), app.metrics.retry_after_s())
-    })?;
+    };
+    // What can't be taken is told at once, not when its turn has come.
+    loaded.handle.check(&job).map_err(refused)?;
+    place.turn().await;
+    let events = loaded.handle.submit(job).map_err(refused)?;
+    drop(place);
     let record = RequestRecord::new(
         Arc::clone(&app.metrics),
         arrived.id,
         arrived.endpoint.name(),
-        arrived.at,
+        Arrival { at: whole_at, tokenize: ready_at - whole_at },
         n_prompt,
     );
     let Prepared { stream, envelope, .. } = prepared;
@@ -277,7 +283,9 @@ async fn collect<F: Form>(
                 all.n_tokens += chunk.n_tokens;
                 all.logprobs.append(&mut chunk.logprobs);
             }
-            Event::Done(completion) => return Ok(form.whole(all, &End::from(&completion))),
+            Event::Done(completion) => {
+                return Ok(form.whole(all, &End::of(&completion, record.tokenize())));
+            }
             Event::Failed(failure) => return Err(failure.into()),
         }
     }

@@ -11,6 +11,7 @@ mod gate;
 mod generate;
 mod head;
 mod heard;
+mod line;
 mod params;
 mod patience;
 mod peer;

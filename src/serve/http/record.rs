@@ -6,12 +6,22 @@ use std::time::{Duration, Instant};
 use crate::serve::inference::{Event, FinishReason};
 use crate::serve::metrics::{Metrics, Outcome};
 
+/// How a request came to the queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// When its body was complete: everything counts from here. How long a client takes to send is
+    /// its own affair.
+    pub at: Instant,
+    /// From then until it was read, rendered and tokenised, and ready to queue.
+    pub tokenize: Duration,
+}
+
 /// Follows one accepted request. When it is dropped before the answer's end, the client has hung up.
 pub struct RequestRecord {
     metrics: Arc<Metrics>,
     id: String,
     endpoint: &'static str,
-    arrived: Instant,
+    arrival: Arrival,
     n_prompt: usize,
     n_cached: u32,
     n_generated: u32,
@@ -28,14 +38,14 @@ impl RequestRecord {
         metrics: Arc<Metrics>,
         id: String,
         endpoint: &'static str,
-        arrived: Instant,
+        arrival: Arrival,
         n_prompt: usize,
     ) -> Self {
         Self {
             metrics,
             id,
             endpoint,
-            arrived,
+            arrival,
             n_prompt,
             n_cached: 0,
             n_generated: 0,
@@ -45,6 +55,11 @@ impl RequestRecord {
             ttft: None,
             outcome: Outcome::Cancelled,
         }
+    }
+
+    /// How long it took to make tokens of the request.
+    pub fn tokenize(&self) -> Duration {
+        self.arrival.tokenize
     }
 
     /// Takes note of what happened.
@@ -70,7 +85,7 @@ impl RequestRecord {
                     FinishReason::Length => Outcome::Length,
                 };
                 let times = completion.timings;
-                self.metrics.completed(self.arrived.elapsed(), times.prefill + times.decode);
+                self.metrics.completed(self.arrival.at.elapsed(), times.prefill + times.decode);
             }
             Event::Failed(failure) => {
                 self.outcome = Outcome::Failed;
@@ -84,7 +99,7 @@ impl RequestRecord {
         self.n_generated += n_tokens;
         match self.last_text.replace(now) {
             None => {
-                let ttft = now - self.arrived;
+                let ttft = now - self.arrival.at;
                 self.ttft = Some(ttft);
                 self.metrics.first_text(ttft, n_tokens);
             }
@@ -96,9 +111,9 @@ impl RequestRecord {
 impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.metrics.ended(self.outcome);
-        let e2e = self.arrived.elapsed();
-        let before_decode = self.queued.unwrap_or_default() + self.prefill.unwrap_or_default();
-        let decode = self.prefill.map(|_| e2e.saturating_sub(before_decode));
+        let e2e = self.arrival.at.elapsed();
+        let waited = self.arrival.tokenize + self.queued.unwrap_or_default();
+        let decode = self.prefill.map(|prefill| e2e.saturating_sub(waited + prefill));
         tracing::info!(
             id = self.id,
             endpoint = self.endpoint,
@@ -106,6 +121,7 @@ impl Drop for RequestRecord {
             prompt_tokens = self.n_prompt,
             cached_tokens = self.n_cached,
             output_tokens = self.n_generated,
+            tokenize_ms = ms(self.arrival.tokenize),
             queue_ms = self.queued.map(ms),
             prefill_ms = self.prefill.map(ms),
             decode_ms = decode.map(ms),

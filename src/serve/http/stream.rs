@@ -58,7 +58,7 @@ impl<F: Form> AnswerStream<F> {
     }
 
     fn finish(&mut self, completion: &Completion) {
-        let end = End::from(completion);
+        let end = End::of(completion, self.record.tokenize());
         self.ready.push_back(self.form.finish(&end));
         if self.stream_usage == StreamUsage::OwnChunk {
             self.ready.push_back(self.form.usage(end.usage));

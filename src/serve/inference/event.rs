@@ -12,7 +12,7 @@ use super::model::TokenId;
 pub enum Event {
     /// The request has left the queue and has the device for itself.
     Started {
-        /// From its arrival until now.
+        /// From [`Job::arrived`](super::Job::arrived) until now.
         queued: Duration,
     },
     /// The prompt is in the KV cache; the first token is about to be drawn.
@@ -94,7 +94,7 @@ pub struct Completion {
 /// Where a request's time went on the inference thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timings {
-    /// From its arrival until it had the device.
+    /// From [`Job::arrived`](super::Job::arrived) until it had the device.
     pub queued: Duration,
     /// From then until the prompt was computed.
     pub prefill: Duration,

@@ -78,6 +78,11 @@ impl Gauges {
         self.outstanding.fetch_update(Ordering::AcqRel, Ordering::Acquire, room).is_ok()
     }
 
+    /// Whether [`Self::admit`] would take one now.
+    pub(super) fn has_room(&self, max_queue: usize) -> bool {
+        self.outstanding.load(Ordering::Acquire) <= max_queue
+    }
+
     pub(super) fn started(&self) {
         self.running.store(1, Ordering::Release);
     }

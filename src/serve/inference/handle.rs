@@ -24,25 +24,35 @@ pub struct InferenceHandle {
 }
 
 impl InferenceHandle {
+    /// What would keep a request from being taken now, if anything does.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn check(&self, job: &Job) -> Result<(), SubmitError> {
+        self.check_prompt(&job.prompt)?;
+        if self.shared.stop.is_draining() {
+            return Err(self.refusal());
+        }
+        if !self.shared.gauges.has_room(self.shared.max_queue) {
+            return Err(self.is_full());
+        }
+        Ok(())
+    }
+
     /// Puts a request at the end of the queue. Dropping the events cancels it.
     ///
     /// # Errors
     /// When the queue is full, the server is going away, or the prompt can't be served.
     pub fn submit(&self, job: Job) -> Result<Events, SubmitError> {
-        self.check(&job.prompt)?;
-        if self.shared.stop.is_draining() {
-            return Err(self.refusal());
-        }
+        self.check(&job)?;
         if !self.shared.gauges.admit(self.shared.max_queue) {
-            return Err(SubmitError::QueueFull { max_queue: self.shared.max_queue });
+            return Err(self.is_full());
         }
         let (queued, events) = QueuedJob::new(job, Arc::clone(&self.shared));
         match self.sender.try_send(Message::Job(Box::new(queued))) {
             Ok(()) => Ok(events),
             // Requests whose clients have gone fill the channel until the thread next looks.
-            Err(TrySendError::Full(_)) => {
-                Err(SubmitError::QueueFull { max_queue: self.shared.max_queue })
-            }
+            Err(TrySendError::Full(_)) => Err(self.is_full()),
             Err(TrySendError::Disconnected(_)) => Err(self.refusal()),
         }
     }
@@ -67,7 +77,11 @@ impl InferenceHandle {
         SubmitError::NotServing(if died { Failure::Gone } else { Failure::ShuttingDown })
     }
 
-    fn check(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
+    fn is_full(&self) -> SubmitError {
+        SubmitError::QueueFull { max_queue: self.shared.max_queue }
+    }
+
+    fn check_prompt(&self, prompt: &[TokenId]) -> Result<(), SubmitError> {
         let n_ctx = self.tokenizer.settings().n_ctx as usize;
         let n_vocab = self.tokenizer.info().n_vocab;
         if prompt.is_empty() {

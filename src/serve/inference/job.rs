@@ -23,7 +23,7 @@ pub struct Job {
     pub prompt: Vec<TokenId>,
     /// How the answer is to be made.
     pub params: GenerationParams,
-    /// When the request arrived: the queue time counts from here.
+    /// When the request was ready for its place in the queue: the queue time counts from here.
     pub arrived: Instant,
 }
 

@@ -94,6 +94,12 @@ impl ScriptedModel {
         self
     }
 
+    /// The same model with a tokenizer that shows `watch` each text first, and waits for it.
+    pub fn with_watched_tokenizer(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Arc::get_mut(&mut self.tokenizer).expect("nobody shares it yet").watch = Box::new(watch);
+        self
+    }
+
     /// The same model, held by a gate.
     pub fn with_gate(mut self, gate: Gate) -> Self {
         self.gate = gate;
@@ -185,7 +191,11 @@ struct ScriptedTokenizer {
     info: ModelInfo,
     settings: AppliedSettings,
     words: Mutex<Words>,
+    watch: Watch,
 }
+
+/// Sees each text before it is tokenised.
+type Watch = Box<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Default)]
 struct Words {
@@ -222,7 +232,7 @@ impl ScriptedTokenizer {
             engine: "scripted".to_owned(),
             ..AppliedSettings::default()
         };
-        Self { info, settings, words: Mutex::default() }
+        Self { info, settings, words: Mutex::default(), watch: Box::new(|_| {}) }
     }
 
     fn words(&self) -> MutexGuard<'_, Words> {
@@ -257,6 +267,7 @@ impl Tokenizer for ScriptedTokenizer {
     }
 
     fn tokenize(&self, text: &str, specials: Specials) -> Vec<TokenId> {
+        (self.watch)(text);
         let mut tokens = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {

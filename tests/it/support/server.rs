@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::client::{self, Reply};
 
 /// No test waits longer for a server to come or to go.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server. Dropping it stops it.
 pub struct Server {
