@@ -9,6 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use spark::results::brief::Gaps;
 use spark::results::record::{Level, Meta, RequestRecord, ResultsFile, Summary};
 use spark::results::store;
 
@@ -38,6 +39,11 @@ fn main() -> anyhow::Result<()> {
             let mut seen = 0;
             store::read_each_record(&path, |_, _| seen += 1)?;
             assert_eq!(seen, records);
+            Ok(())
+        })?;
+        row("each record in brief", &|| {
+            let file = store::read_brief(&path, Gaps::Drop)?;
+            assert_eq!(file.levels[0].requests.len(), records);
             Ok(())
         })?;
         row("whole", &|| {

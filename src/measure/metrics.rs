@@ -184,22 +184,55 @@ pub fn network_rounds(request_bytes: u64) -> u32 {
     rounds
 }
 
+/// What a request's budget is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TtftParts {
+    /// First text since the request was sent.
+    pub ttft: Duration,
+    /// Name resolution and TCP connect, of a fresh connection.
+    pub connect: Duration,
+    /// TLS handshake, of a fresh connection.
+    pub tls: Duration,
+    /// The connection's smallest round trip.
+    pub rtt: Duration,
+    /// Bytes of the request.
+    pub request_bytes: u64,
+    /// Waiting for a slot, where the server says it.
+    pub queue: Option<Duration>,
+    /// Computing the prompt, where the server says it.
+    pub prefill: Option<Duration>,
+}
+
+impl TtftParts {
+    /// Where TTFT went; `None` without any account by the server.
+    pub fn budget(&self) -> Option<TtftBudget> {
+        if self.queue.is_none() && self.prefill.is_none() {
+            return None;
+        }
+        let Self { ttft, connect, tls, .. } = *self;
+        let network = self.rtt * network_rounds(self.request_bytes);
+        let queue = self.queue.unwrap_or_default();
+        let prefill = self.prefill.unwrap_or_default();
+        let parts = connect + tls + network + queue + prefill;
+        let unaccounted_ns = signed_ns(ttft).saturating_sub(signed_ns(parts));
+        Some(TtftBudget { connect, tls, network, queue, prefill, unaccounted_ns })
+    }
+}
+
 /// Where TTFT went; `None` without text, or without any account by the server.
 pub fn ttft_budget(trace: &RequestTrace) -> Option<TtftBudget> {
-    let ttft = trace.stamps.first_text?;
     let server = trace.server.as_ref()?;
-    if server.queue.is_none() && server.prefill.is_none() {
-        return None;
-    }
     let connect = trace.stamps.connected.unwrap_or_default();
-    let tls = trace.stamps.tls.map_or(Duration::ZERO, |stamp| stamp.saturating_sub(connect));
-    let rtt = trace.connection.rtt_min.unwrap_or_default();
-    let network = rtt * network_rounds(trace.connection.request_bytes);
-    let queue = server.queue.unwrap_or_default();
-    let prefill = server.prefill.unwrap_or_default();
-    let parts = connect + tls + network + queue + prefill;
-    let unaccounted_ns = signed_ns(ttft).saturating_sub(signed_ns(parts));
-    Some(TtftBudget { connect, tls, network, queue, prefill, unaccounted_ns })
+    let parts = TtftParts {
+        ttft: trace.stamps.first_text?,
+        connect,
+        tls: trace.stamps.tls.map_or(Duration::ZERO, |stamp| stamp.saturating_sub(connect)),
+        rtt: trace.connection.rtt_min.unwrap_or_default(),
+        request_bytes: trace.connection.request_bytes,
+        queue: server.queue,
+        prefill: server.prefill,
+    };
+    parts.budget()
 }
 
 fn signed_ns(time: Duration) -> i64 {

@@ -3,22 +3,17 @@
 use super::html::{self, escape};
 use super::svg::short;
 use super::views::{Run, time};
-use crate::measure::metrics::ttft_budget;
-use crate::results::convert::trace_of_record;
-use crate::results::record::Level;
+use crate::results::brief::BriefLevel;
 
 /// Mean parts of TTFT, seconds, in the order of the bar.
 struct Parts([(&'static str, &'static str, f64); 6]);
 
 /// Over the measured ok requests for which the server told its times.
-fn parts(level: &Level) -> Option<(Parts, usize)> {
+fn parts(level: &BriefLevel) -> Option<(Parts, usize)> {
     let mut sums = [0.0; 6];
     let mut count = 0;
-    for request in level.requests.iter().filter(|request| request.ok && request.phase != "warmup") {
-        let Some(budget) = trace_of_record(request).ok().and_then(|trace| ttft_budget(&trace))
-        else {
-            continue;
-        };
+    for request in level.requests.iter().filter(|request| request.is_measured_ok()) {
+        let Some(budget) = request.ttft_budget() else { continue };
         count += 1;
         let seconds = [
             budget.network.as_secs_f64(),

@@ -8,6 +8,7 @@ use super::svg::{Axis, Mark, Plot, Point as PlotPoint, Series, Style, short};
 use super::views::Run;
 use crate::analyse::crossover::{Answer, Line, Point, Side, answer};
 use crate::analyse::curvature::{self, CurvedCrossing, Parabola};
+use crate::results::brief::Brief;
 use crate::results::store::StoredRun;
 
 /// Dots of one target in the plot.
@@ -64,10 +65,9 @@ impl Fitted {
 /// The c = 1 requests of runs of one target, as points. A cached token is no prompt to be computed.
 pub fn points(runs: &[&StoredRun], min_tokens: u64) -> Vec<Point> {
     let levels = runs.iter().filter_map(|run| level_at(&run.file, 1));
-    let point = |request: &crate::results::record::RequestRecord| {
-        let fresh = request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0));
-        let tokens = Some(fresh).filter(|fresh| *fresh >= min_tokens.max(1))?;
-        Some(Point { tokens: tokens as f64, ttft_s: request.ttft? })
+    let point = |request: &Brief| {
+        let tokens = request.n_fresh().filter(|fresh| *fresh >= min_tokens.max(1))?;
+        Some(Point { tokens: tokens as f64, ttft_s: request.ttft()? })
     };
     levels.flat_map(measured_ok).filter_map(point).collect()
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::evidence;
-use crate::results::record::{Level, Meta};
+use crate::results::brief::BriefLevel;
+use crate::results::record::Meta;
 
 /// The figures that are set against each other; tails are not: the interval of a p99 is too wide
 /// for it under a thousand requests.
@@ -212,7 +213,7 @@ impl Asked {
 }
 
 /// Of one level.
-pub fn of_levels(a: &Level, b: &Level, asked: Asked) -> Vec<Difference> {
+pub fn of_levels(a: &BriefLevel, b: &BriefLevel, asked: Asked) -> Vec<Difference> {
     let concurrency = a.summary.concurrency;
     let mut found = Vec::new();
     let mut note = |what, a, b, bearing| {
@@ -235,10 +236,10 @@ pub fn of_levels(a: &Level, b: &Level, asked: Asked) -> Vec<Difference> {
     found
 }
 
-fn mean_answer(level: &Level) -> Option<f64> {
+fn mean_answer(level: &BriefLevel) -> Option<f64> {
     let lengths: Vec<f64> = evidence::measured_ok(level)
         .iter()
-        .filter_map(|request| Some(request.n_out? as f64))
+        .filter_map(|request| Some(request.n_out()? as f64))
         .filter(|tokens| *tokens > 0.0)
         .collect();
     (!lengths.is_empty()).then(|| lengths.iter().sum::<f64>() / lengths.len() as f64)

@@ -12,7 +12,8 @@ use crate::measure::batch_means::MeanInterval;
 use crate::measure::level::EffectiveRule;
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
-use crate::results::record::{Level, Meta, RequestRecord, ResultsFile, Verdict};
+use crate::results::brief::{Brief, BriefFile, BriefLevel};
+use crate::results::record::{Meta, Verdict};
 
 /// What is known of a model and its machine: by the server's own account, else by the config.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -87,31 +88,29 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// The measured ok requests of a level, in send order.
-pub fn measured_ok(level: &Level) -> Vec<&RequestRecord> {
-    let kept = |record: &&RequestRecord| record.ok && record.phase != "warmup";
-    let mut requests: Vec<&RequestRecord> = level.requests.iter().filter(kept).collect();
-    requests.sort_by_key(|record| record.index);
+pub fn measured_ok(level: &BriefLevel) -> Vec<&Brief> {
+    let kept = |record: &&Brief| record.is_measured_ok();
+    let mut requests: Vec<&Brief> = level.requests.iter().filter(kept).collect();
+    requests.sort_by_key(|record| record.index());
     requests
 }
 
-/// One metric of a level's measured ok requests, prompt by prompt, in send order. Only metrics
-/// that a request has one value of.
-pub fn series(level: &Level, metric: Metric) -> Series {
-    let value = |record: &RequestRecord| match metric {
-        Metric::Ttft => record.ttft,
-        Metric::TtftAnswer => record.ttft_answer,
-        Metric::E2e => record.e2e,
-        Metric::LastToken => record.last_token,
-        Metric::DecodeTps => record.decode_tps,
-        Metric::Tpot => record.tpot,
-        Metric::MaxGap => record.max_gap,
-        Metric::Queue => record.server.as_ref()?.queue_s,
-        Metric::Prefill => record.server.as_ref()?.prefill_s,
-        Metric::Gap => None,
+/// One metric of a level's measured ok requests, prompt by prompt, in send order. Empty for the
+/// metrics that a brief record does not keep: `ttft_answer`, `tpot` (one over `decode_tps`) and gaps.
+pub fn series(level: &BriefLevel, metric: Metric) -> Series {
+    let value = |record: &Brief| match metric {
+        Metric::Ttft => record.ttft(),
+        Metric::E2e => record.e2e(),
+        Metric::LastToken => record.last_token(),
+        Metric::DecodeTps => record.decode_tps(),
+        Metric::MaxGap => record.max_gap(),
+        Metric::Queue => record.queue_s(),
+        Metric::Prefill => record.prefill_s(),
+        Metric::TtftAnswer | Metric::Tpot | Metric::Gap => None,
     };
-    let usable = |record: &&RequestRecord| {
+    let usable = |record: &&Brief| {
         let value = value(record).filter(|value| *value > 0.0 && value.is_finite())?;
-        Some((record.prompt_index, value))
+        Some((record.prompt_index(), value))
     };
     Series {
         values: measured_ok(level).iter().filter_map(usable).collect(),
@@ -126,14 +125,14 @@ pub fn series(level: &Level, metric: Metric) -> Series {
 
 /// Throughput of a level: the steady one where there is one, else over the wall time; none of a level
 /// whose few requests never kept its workers busy.
-pub fn throughput(level: &Level) -> Option<f64> {
+pub fn throughput(level: &BriefLevel) -> Option<f64> {
     let summary = &level.summary;
     let tps = summary.steady_tps.or(summary.throughput_tps);
     tps.filter(|_| summary.fills_its_workers())
 }
 
 /// Steady throughput with its interval by batch means.
-pub fn steady_rate(level: &Level) -> Option<MeanInterval> {
+pub fn steady_rate(level: &BriefLevel) -> Option<MeanInterval> {
     let [low, high] = level.summary.steady_tps_ci?;
     let mean = f64::midpoint(low, high);
     (mean > 0.0).then_some(MeanInterval { mean, std_dev: f64::NAN, low, high })
@@ -141,18 +140,18 @@ pub fn steady_rate(level: &Level) -> Option<MeanInterval> {
 
 /// What Little's law needs of each level that has it: latencies between ramp and tail, since the
 /// first c requests meet a queue that is still filling.
-pub fn level_points(file: &ResultsFile) -> Vec<LevelPoint> {
+pub fn level_points(file: &BriefFile) -> Vec<LevelPoint> {
     let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|t| !t.is_zero());
-    let point = |level: &Level| {
+    let point = |level: &BriefLevel| {
         let requests = measured_ok(level);
         // Under three requests a worker there is no steady state to speak of.
         let summary = &level.summary;
         if summary.n_ok < 3 * u64::from(summary.concurrency) {
             return None;
         }
-        let steady = requests.iter().filter(|record| record.phase == "steady");
+        let steady = requests.iter().filter(|record| record.is_steady());
         let (e2e, ttft): (Vec<f64>, Vec<f64>) =
-            steady.filter_map(|record| record.e2e.zip(record.ttft)).unzip();
+            steady.filter_map(|record| record.e2e().zip(record.ttft())).unzip();
         // A file of another harness knows no phases, and may have no means.
         let of_summary = |name| level.summary.metric(name);
         let e2e = Sample::new(e2e)
@@ -171,12 +170,12 @@ pub fn level_points(file: &ResultsFile) -> Vec<LevelPoint> {
 }
 
 /// The level at a concurrency.
-pub fn level_at(file: &ResultsFile, concurrency: u32) -> Option<&Level> {
+pub fn level_at(file: &BriefFile, concurrency: u32) -> Option<&BriefLevel> {
     file.levels.iter().find(|level| level.summary.concurrency == concurrency)
 }
 
 /// The level with the largest throughput among those that are not invalid.
-pub fn busiest(file: &ResultsFile) -> Option<&Level> {
+pub fn busiest(file: &BriefFile) -> Option<&BriefLevel> {
     let believed = file.levels.iter().filter(|level| level.verdict != Verdict::Invalid);
     let rated = believed.filter_map(|level| Some((level, throughput(level)?)));
     let rated = rated.filter(|(_, tps)| *tps > 0.0);
@@ -184,7 +183,7 @@ pub fn busiest(file: &ResultsFile) -> Option<&Level> {
 }
 
 /// An API's price for a million output tokens with the prompts that came with them, by the config.
-pub fn price_per_output_mtok(meta: &Meta, level: &Level) -> Option<f64> {
+pub fn price_per_output_mtok(meta: &Meta, level: &BriefLevel) -> Option<f64> {
     let price = meta.price.as_ref()?;
     let get = |key: &str| price.get(key).and_then(Value::as_f64);
     let input_per_mtok = get("input_per_mtok").unwrap_or(0.0);
@@ -198,17 +197,17 @@ pub fn price_per_output_mtok(meta: &Meta, level: &Level) -> Option<f64> {
 
 /// The tokens of a level's ok requests. Files of other harnesses have no sums: there the requests'
 /// own counts are added up.
-pub fn work_of(level: &Level) -> Workload {
+pub fn work_of(level: &BriefLevel) -> Workload {
     let summary = &level.summary;
     if summary.output_tokens == 0 {
         let requests = measured_ok(level);
-        let sum = |count: fn(&RequestRecord) -> Option<u64>| {
+        let sum = |count: fn(&Brief) -> Option<u64>| {
             requests.iter().filter_map(|request| count(request)).sum::<u64>() as f64
         };
         return Workload {
-            prompt: sum(|request| request.n_prompt),
-            cached: sum(|request| request.n_cached),
-            output: sum(|request| request.n_out),
+            prompt: sum(|request| request.n_prompt()),
+            cached: sum(|request| request.n_cached()),
+            output: sum(|request| request.n_out()),
         };
     }
     Workload {
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn few_requests_have_no_throughput_of_many_workers() {
-        let level = |n_ok: u64, start_mode: &str| Level {
+        let level = |n_ok: u64, start_mode: &str| BriefLevel {
             summary: Summary {
                 concurrency: 16,
                 n_ok,
@@ -236,7 +235,7 @@ mod tests {
                 throughput_tps: Some(502.0),
                 ..Summary::default()
             },
-            ..Level::default()
+            ..BriefLevel::default()
         };
         assert_eq!(throughput(&level(5, "staggered")), None);
         assert_eq!(throughput(&level(16, "staggered")), Some(502.0));

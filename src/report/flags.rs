@@ -134,7 +134,7 @@ mod tests {
             requests: Vec::new(),
         };
         let meta = Meta { target: "t".into(), ..Meta::default() };
-        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(meta) };
+        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }.brief();
         StoredRun { path: "t.json".into(), file }
     }
 

@@ -2,7 +2,8 @@
 
 use super::evidence::{busiest, level_at, price_per_output_mtok, throughput};
 use crate::analyse::headline::{TargetFigures, sentence};
-use crate::results::record::{Level, ResultsFile, Verdict};
+use crate::results::brief::{BriefFile, BriefLevel};
+use crate::results::record::Verdict;
 
 /// A sentence for each run against the reference with the same work, and, where tokens per dollar
 /// are missing, what they would take. The reference is the run whose change says so
@@ -11,10 +12,10 @@ use crate::results::record::{Level, ResultsFile, Verdict};
 /// `own_money` gives what a million output tokens cost on a machine of one's own, for runs whose
 /// config names no price.
 pub fn headlines(
-    files: &[&ResultsFile],
-    own_money: &dyn Fn(&ResultsFile) -> Option<f64>,
+    files: &[&BriefFile],
+    own_money: &dyn Fn(&BriefFile) -> Option<f64>,
 ) -> Vec<String> {
-    let measured: Vec<&ResultsFile> =
+    let measured: Vec<&BriefFile> =
         files.iter().copied().filter(|file| !file.levels.is_empty()).collect();
     let mut said: Vec<String> = Vec::new();
     let mut unpriced: Vec<&str> = Vec::new();
@@ -23,7 +24,7 @@ pub fn headlines(
         // Of several passes over the ladder the first one speaks; compare has the rest.
         let earlier = &measured[..place];
         let again =
-            |other: &&ResultsFile| other.meta.target == file.meta.target && same_work(other, file);
+            |other: &&BriefFile| other.meta.target == file.meta.target && same_work(other, file);
         if reference.meta.target == file.meta.target || earlier.iter().any(again) {
             continue;
         }
@@ -48,14 +49,14 @@ pub fn headlines(
 }
 
 /// What a run is to be compared with; itself if it is the reference.
-fn reference_of<'a>(file: &ResultsFile, all: &[&'a ResultsFile]) -> Option<&'a ResultsFile> {
+fn reference_of<'a>(file: &BriefFile, all: &[&'a BriefFile]) -> Option<&'a BriefFile> {
     let of_work = || all.iter().filter(|other| same_work(other, file));
     let named = of_work().find(|other| other.meta.change.starts_with("reference"));
     named.or_else(|| of_work().next()).copied()
 }
 
-fn same_work(one: &ResultsFile, other: &ResultsFile) -> bool {
-    let work = |file: &ResultsFile| {
+fn same_work(one: &BriefFile, other: &BriefFile) -> bool {
+    let work = |file: &BriefFile| {
         let meta = &file.meta;
         (meta.prompts_sha256.clone(), meta.max_tokens, meta.ignore_eos)
     };
@@ -65,11 +66,11 @@ fn same_work(one: &ResultsFile, other: &ResultsFile) -> bool {
 /// The figures of a run that stand beside another's: of levels that both have and that are to be
 /// believed.
 fn figures(
-    file: &ResultsFile,
-    other: &ResultsFile,
-    own_money: &dyn Fn(&ResultsFile) -> Option<f64>,
+    file: &BriefFile,
+    other: &BriefFile,
+    own_money: &dyn Fn(&BriefFile) -> Option<f64>,
 ) -> TargetFigures {
-    let believed = |level: &&Level| level.verdict != Verdict::Invalid;
+    let believed = |level: &&BriefLevel| level.verdict != Verdict::Invalid;
     let single = level_at(file, 1).filter(believed);
     let median = |name| single.and_then(|level| level.summary.metric(name)?.p50);
     let common =
@@ -91,9 +92,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::results::record::{Meta, MetricStats, Summary};
+    use crate::results::record::{Meta, MetricStats, ResultsFile, Summary};
 
-    fn level(concurrency: u32, tps: f64, verdict: Verdict) -> Level {
+    fn level(concurrency: u32, tps: f64, verdict: Verdict) -> BriefLevel {
         let mut summary = Summary {
             concurrency,
             n_ok: 100,
@@ -104,13 +105,13 @@ mod tests {
         };
         let stats = MetricStats { p50: Some(tps), ..MetricStats::default() };
         summary.metrics.0.insert("decode_tps".into(), stats);
-        Level { summary, verdict, ..Level::default() }
+        BriefLevel { summary, verdict, ..BriefLevel::default() }
     }
 
-    fn run(target: &str, prompts: &str, levels: Vec<Level>) -> ResultsFile {
+    fn run(target: &str, prompts: &str, levels: Vec<BriefLevel>) -> BriefFile {
         let meta =
             Meta { target: target.into(), prompts_sha256: Some(prompts.into()), ..Meta::default() };
-        ResultsFile { levels, ..ResultsFile::new(meta) }
+        BriefFile { levels, ..ResultsFile::new(meta).brief() }
     }
 
     #[test]
@@ -123,7 +124,7 @@ mod tests {
             run("b", "long", ladder(5.0)),
             run("b", "long", ladder(7.0)),
         ];
-        let files: Vec<&ResultsFile> = files.iter().collect();
+        let files: Vec<&BriefFile> = files.iter().collect();
         let said = headlines(&files, &|_| None);
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[0].contains("b against a: tokens of one stream 2.0× faster"), "{said:?}");

@@ -4,10 +4,10 @@ use super::html;
 use super::svg::{Axis, Mark, Plot, Point, Scale, Series, short};
 use super::views::{Run, ms, value};
 use super::work::Works;
-use crate::results::record::Level;
+use crate::results::brief::BriefLevel;
 
 /// Names, units, how to draw, and where each number is from.
-type Number = (&'static str, &'static str, Scale, fn(&Level) -> Option<f64>);
+type Number = (&'static str, &'static str, Scale, fn(&BriefLevel) -> Option<f64>);
 
 const NUMBERS: [Number; 6] = [
     ("TTFT, typical (p50)", "ms", Scale::Log, |l| metric(l, "ttft", |m| m.p50).map(|s| s * 1e3)),
@@ -25,7 +25,7 @@ const NUMBERS: [Number; 6] = [
 ];
 
 fn metric(
-    level: &Level,
+    level: &BriefLevel,
     name: &str,
     get: fn(&crate::results::record::MetricStats) -> Option<f64>,
 ) -> Option<f64> {
@@ -75,7 +75,7 @@ fn label(unit: &str, scale: Scale) -> String {
     }
 }
 
-fn points(run: &Run, name: &str, unit: &str, get: fn(&Level) -> Option<f64>) -> Vec<Point> {
+fn points(run: &Run, name: &str, unit: &str, get: fn(&BriefLevel) -> Option<f64>) -> Vec<Point> {
     let mut points: Vec<Point> = run
         .stored
         .file
@@ -120,7 +120,7 @@ pub fn section(runs: &[Run]) -> String {
 }
 
 fn rows(run: &Run) -> Vec<Vec<String>> {
-    let row = |level: &Level| {
+    let row = |level: &BriefLevel| {
         let summary = &level.summary;
         let p99 = if summary.n_ok < 100 {
             "n<100".to_owned()

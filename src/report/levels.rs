@@ -4,7 +4,7 @@ use super::html;
 use super::svg::{Axis, Mark, Plot, Point, Series, Style, short};
 use super::timeline;
 use super::views::Run;
-use crate::results::record::Level;
+use crate::results::brief::BriefLevel;
 
 /// Points of a distribution's line: more would not be seen.
 const STEPS_MAX: usize = 60;
@@ -42,9 +42,9 @@ pub fn section(runs: &[Run]) -> String {
     html
 }
 
-fn ok_ttfts(level: &Level) -> Vec<f64> {
-    let measured = level.requests.iter().filter(|request| request.ok && request.phase != "warmup");
-    let mut ttfts: Vec<f64> = measured.filter_map(|request| request.ttft).collect();
+fn ok_ttfts(level: &BriefLevel) -> Vec<f64> {
+    let measured = level.requests.iter().filter(|request| request.is_measured_ok());
+    let mut ttfts: Vec<f64> = measured.filter_map(|request| request.ttft()).collect();
     ttfts.sort_by(f64::total_cmp);
     ttfts
 }

@@ -23,7 +23,6 @@ mod work;
 
 pub use views::{Run, named};
 
-use crate::results::record::{Level, ResultsFile};
 use crate::results::scoreboard::{Figure, Row, rows_of, tables};
 use crate::results::series::RunSeries;
 use crate::results::store::{StoredRun, slug};
@@ -93,12 +92,9 @@ fn title(runs: &[Run]) -> String {
 
 /// The same rows as SCOREBOARD.md's, a table for each piece of work.
 fn scoreboard(runs: &[Run]) -> String {
-    let stored: Vec<StoredRun> = runs
-        .iter()
-        .map(|run| StoredRun { path: run.stored.path.clone(), file: without_requests(run.stored) })
-        .collect();
+    let stored = runs.iter().map(|run| run.stored);
     let mut html = String::new();
-    for (work, rows) in tables(&stored) {
+    for (work, rows) in tables(stored) {
         let row = |row: Row| {
             let figure = |figure: &Figure| {
                 let text = escape(&figure.text);
@@ -126,27 +122,6 @@ fn scoreboard(runs: &[Run]) -> String {
         ));
     }
     html
-}
-
-/// A row needs no requests, and there may be a million of them.
-fn without_requests(run: &StoredRun) -> ResultsFile {
-    let file = &run.file;
-    let levels = file.levels.iter().map(|level| Level {
-        summary: level.summary.clone(),
-        concurrency_asked: level.concurrency_asked,
-        hardware: level.hardware.clone(),
-        server_metrics: None,
-        flags: level.flags.clone(),
-        verdict: level.verdict,
-        requests: Vec::new(),
-    });
-    ResultsFile {
-        levels: levels.collect(),
-        skipped: file.skipped.clone(),
-        failed: file.failed.clone(),
-        interrupted: file.interrupted,
-        ..ResultsFile::new(file.meta.clone())
-    }
 }
 
 /// The style sheet of a plot that is a file of its own.

@@ -6,7 +6,7 @@ use super::evidence::{self, ModelAndMachine};
 use super::shapes::prefill_time_s;
 use crate::analyse::roofline::simple_prefill_flops;
 use crate::measure::sample::Sample;
-use crate::results::record::{Level, ResultsFile};
+use crate::results::brief::{BriefFile, BriefLevel};
 
 /// Bandwidths that the results do not know, bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -40,14 +40,14 @@ pub struct Prefill {
 }
 
 /// Mean prompt and answer of the c = 1 level, in tokens.
-fn workload(level: &Level) -> Option<(u64, u64)> {
+fn workload(level: &BriefLevel) -> Option<(u64, u64)> {
     let n_ok = level.summary.n_ok;
     let mean = |total: u64| total.checked_div(n_ok);
     Some((mean(level.summary.prompt_tokens)?, mean(level.summary.output_tokens)?))
 }
 
 /// The ceilings that can be told, from the roughest to the best founded.
-pub fn ceilings(file: &ResultsFile, bandwidths: Bandwidths) -> Vec<Ceiling> {
+pub fn ceilings(file: &BriefFile, bandwidths: Bandwidths) -> Vec<Ceiling> {
     let known = ModelAndMachine::of(&file.meta);
     let spec = bandwidths.spec.or(known.bandwidth_bytes_per_s);
     let single = evidence::level_at(file, 1).and_then(workload);
@@ -75,7 +75,7 @@ pub fn ceilings(file: &ResultsFile, bandwidths: Bandwidths) -> Vec<Ceiling> {
 }
 
 /// What the ceilings rest on, in words; `None` where there is neither a bandwidth nor a model.
-pub fn inputs(file: &ResultsFile, bandwidths: Bandwidths) -> Option<String> {
+pub fn inputs(file: &BriefFile, bandwidths: Bandwidths) -> Option<String> {
     let known = ModelAndMachine::of(&file.meta);
     let gb = |bytes: f64, from: &str| format!("{:.1} GB/s ({from})", bytes / 1e9);
     let spec = match (bandwidths.spec, known.bandwidth_bytes_per_s) {
@@ -112,18 +112,18 @@ fn metric_bytes(bytes: f64) -> String {
 }
 
 /// The 95 % interval of [`measured_tps`], where it has both ends.
-pub fn measured_interval(file: &ResultsFile) -> Option<[f64; 2]> {
+pub fn measured_interval(file: &BriefFile) -> Option<[f64; 2]> {
     let [low, high] = evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50_ci?;
     Some([low?, high?])
 }
 
 /// Median decode speed of one stream.
-pub fn measured_tps(file: &ResultsFile) -> Option<f64> {
+pub fn measured_tps(file: &BriefFile) -> Option<f64> {
     evidence::level_at(file, 1)?.summary.metric("decode_tps")?.p50
 }
 
 /// Bytes per second that it amounts to.
-pub fn achieved_bandwidth(file: &ResultsFile) -> Option<f64> {
+pub fn achieved_bandwidth(file: &BriefFile) -> Option<f64> {
     let (prompt, output) = workload(evidence::level_at(file, 1)?)?;
     let bytes = ModelAndMachine::of(&file.meta).step_bytes()?;
     Some(bytes.achieved_bandwidth(measured_tps(file)?, prompt, output))
@@ -131,7 +131,7 @@ pub fn achieved_bandwidth(file: &ResultsFile) -> Option<f64> {
 
 /// Operations per second of prefill at c = 1: the median over requests of the operations of their
 /// fresh tokens ÷ (TTFT − connect − network − queue).
-pub fn prefill(file: &ResultsFile) -> Option<Prefill> {
+pub fn prefill(file: &BriefFile) -> Option<Prefill> {
     let level = evidence::level_at(file, 1)?;
     let known = ModelAndMachine::of(&file.meta);
     let (operations, formula): (Box<dyn Fn(u64) -> f64>, _) = match (known.prefill, known.n_params)
@@ -144,7 +144,7 @@ pub fn prefill(file: &ResultsFile) -> Option<Prefill> {
         (None, None) => return None,
     };
     let rates = evidence::measured_ok(level).into_iter().filter_map(|request| {
-        let fresh = request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0));
+        let fresh = request.n_fresh()?;
         let time = Duration::try_from_secs_f64(prefill_time_s(request)?).ok()?;
         (!time.is_zero() && fresh > 0).then(|| operations(fresh) / time.as_secs_f64())
     });

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::analyse::crossover::{Line, Point};
 use crate::analyse::explorer::Rates;
+use crate::results::brief::{Brief, BriefLevel};
 use crate::results::place::place;
-use crate::results::record::{Level, Meta, RequestRecord};
+use crate::results::record::Meta;
 use crate::results::store::StoredRun;
 
 /// Lengths that differ less than this factor cannot tell a rate from a fixed cost.
@@ -69,20 +70,18 @@ fn identity(meta: &Meta) -> [String; 5] {
 pub fn prefill_points(runs: &[&StoredRun]) -> Vec<Point> {
     let alone = runs.iter().filter_map(|run| at(run, 1));
     let requests = alone.flat_map(|level| &level.requests).filter(|request| counts(request));
-    let point = |request: &RequestRecord| {
-        let connect_s = request.connect_s.unwrap_or(0.0) + request.tls_s.unwrap_or(0.0);
-        let ttft_s = request.ttft? - connect_s - request.rtt_s.unwrap_or(0.0);
-        Some(Point { tokens: request.n_prompt? as f64, ttft_s })
+    let point = |request: &Brief| {
+        let ttft_s = request.ttft()? - request.handshakes_s() - request.rtt_s().unwrap_or(0.0);
+        Some(Point { tokens: request.n_prompt()? as f64, ttft_s })
     };
     requests.filter_map(point).collect()
 }
 
-fn counts(request: &RequestRecord) -> bool {
-    let fresh = request.n_cached.unwrap_or(0) == 0;
-    request.ok && request.phase != "warmup" && fresh
+fn counts(request: &Brief) -> bool {
+    request.is_measured_ok() && request.n_cached().unwrap_or(0) == 0
 }
 
-fn at<'a>(run: &&'a StoredRun, concurrency: u32) -> Option<&'a Level> {
+fn at<'a>(run: &&'a StoredRun, concurrency: u32) -> Option<&'a BriefLevel> {
     run.file.levels.iter().find(|level| level.summary.concurrency == concurrency)
 }
 
@@ -101,7 +100,7 @@ fn of_target(name: &str, runs: &[&StoredRun]) -> Option<TargetRates> {
 
     let (prefill_floor_s, prefill_tps) = prefill(runs, single, &mut note)?;
     let (queue_share, decode_slowdown) = sharing(single_run, single, &mut note);
-    let rtt = median(single.requests.iter().filter_map(|request| request.rtt_s).collect());
+    let rtt = median(single.requests.iter().filter_map(|request| request.rtt_s()).collect());
     match rtt {
         Some(rtt) => note(round_trip(rtt), "the kernel's".into(), false),
         None => note("no round trip".into(), "not measured: taken as 0".into(), true),
@@ -128,7 +127,7 @@ fn round_trip(rtt_s: f64) -> String {
 /// of TTFT taken as work on the prompt.
 fn prefill(
     runs: &[&StoredRun],
-    single: &Level,
+    single: &BriefLevel,
     note: &mut impl FnMut(String, String, bool),
 ) -> Option<(f64, f64)> {
     let points = prefill_points(runs);
@@ -173,10 +172,11 @@ const OVER_TEXT: &str = " alone (over 100 %: in company each request itself took
 /// How much requests wait for each other, and how much they slow each other down.
 fn sharing(
     run: &&StoredRun,
-    single: &Level,
+    single: &BriefLevel,
     note: &mut impl FnMut(String, String, bool),
 ) -> (f64, f64) {
-    let p50 = |level: &Level, name: &str| level.summary.metric(name).and_then(|stats| stats.p50);
+    let p50 =
+        |level: &BriefLevel, name: &str| level.summary.metric(name).and_then(|stats| stats.p50);
     let most = run.file.levels.iter().max_by_key(|level| level.summary.concurrency);
     let measured = most.filter(|level| level.summary.concurrency > 1).and_then(|level| {
         let others = f64::from(level.summary.concurrency - 1);
@@ -217,7 +217,7 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Meta, ResultsFile, Summary};
+    use crate::results::record::{Level, RequestRecord, ResultsFile, Summary};
 
     fn request(n_prompt: u64, ttft: f64, connect_s: Option<f64>) -> RequestRecord {
         RequestRecord {
@@ -242,7 +242,7 @@ mod tests {
                 prompts: prompts.into(),
                 ..Meta::default()
             };
-            StoredRun { path: "made-up.json".into(), file: ResultsFile::new(meta) }
+            StoredRun { path: "made-up.json".into(), file: ResultsFile::new(meta).brief() }
         };
         let runs = [run("8B", "", "short"), run("8B", "", "long"), run("70B", "", "short")];
         let names = |runs: &[StoredRun]| -> Vec<(String, usize)> {
@@ -264,7 +264,7 @@ mod tests {
             requests: vec![warmup, request(100, 0.51, None), request(200, 1.07, Some(0.03))],
             ..Level::default()
         };
-        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) };
+        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) }.brief();
         let run = StoredRun { path: "made-up.json".into(), file };
         let points: Vec<(f64, f64)> =
             prefill_points(&[&run]).iter().map(|point| (point.tokens, point.ttft_s)).collect();

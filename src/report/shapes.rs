@@ -8,8 +8,8 @@ use super::html::{self, escape};
 use super::views::Run;
 use crate::measure::metrics::network_rounds;
 use crate::measure::sample::Sample;
+use crate::results::brief::{Brief, BriefFile, BriefLevel};
 use crate::results::escape::terminal;
-use crate::results::record::{Level, RequestRecord, ResultsFile};
 
 use super::evidence::measured_ok;
 
@@ -37,14 +37,14 @@ const HEAD: [&str; 8] = [
 ];
 
 /// Whether a run's prompts were made to a shape.
-fn is_shaped(file: &ResultsFile) -> bool {
+fn is_shaped(file: &BriefFile) -> bool {
     file.meta.facts.contains_key("shape")
 }
 
-fn rows<'a>(files: impl Iterator<Item = &'a ResultsFile>) -> Vec<Row> {
-    let row = |file: &ResultsFile, level: &Level| {
+fn rows<'a>(files: impl Iterator<Item = &'a BriefFile>) -> Vec<Row> {
+    let row = |file: &BriefFile, level: &BriefLevel| {
         let requests = measured_ok(level);
-        let sample = |rate: fn(&RequestRecord) -> Option<f64>| {
+        let sample = |rate: fn(&Brief) -> Option<f64>| {
             let rates = requests.iter().filter_map(|request| rate(request));
             Sample::new(rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect())
         };
@@ -53,10 +53,10 @@ fn rows<'a>(files: impl Iterator<Item = &'a ResultsFile>) -> Vec<Row> {
             shape: file.meta.prompts.clone(),
             concurrency: level.summary.concurrency,
             n: requests.len(),
-            prompt_tokens: sample(|request| Some(request.n_prompt? as f64)).median(),
+            prompt_tokens: sample(|request| Some(request.n_prompt()? as f64)).median(),
             by_client: sample(prefill_tps_by_client),
             by_server: sample(prefill_tps_by_server),
-            decode: sample(|request| request.decode_tps),
+            decode: sample(|request| request.decode_tps()),
         }
     };
     files
@@ -66,28 +66,28 @@ fn rows<'a>(files: impl Iterator<Item = &'a ResultsFile>) -> Vec<Row> {
 }
 
 /// Prompt tokens that had to be computed.
-fn fresh(request: &RequestRecord) -> Option<f64> {
-    Some(request.n_prompt?.saturating_sub(request.n_cached.unwrap_or(0)) as f64)
+fn fresh(request: &Brief) -> Option<f64> {
+    Some(request.n_fresh()? as f64)
 }
 
 /// Seconds of prefill by the client's clock: what is left of TTFT without connecting, network and
 /// queue. A queue that the server does not tell of is still in it.
-pub fn prefill_time_s(request: &RequestRecord) -> Option<f64> {
-    let connect = request.connect_s.unwrap_or(0.0) + request.tls_s.unwrap_or(0.0);
-    let rounds = f64::from(network_rounds(request.request_bytes));
-    let network = rounds * request.rtt_s.unwrap_or(0.0);
-    let queue = request.server.as_ref().and_then(|server| server.queue_s).unwrap_or(0.0);
-    Some(request.ttft? - connect - network - queue)
+pub fn prefill_time_s(request: &Brief) -> Option<f64> {
+    let connect = request.handshakes_s();
+    let rounds = f64::from(network_rounds(request.request_bytes()));
+    let network = rounds * request.rtt_s().unwrap_or(0.0);
+    let queue = request.queue_s().unwrap_or(0.0);
+    Some(request.ttft()? - connect - network - queue)
 }
 
 /// Fresh prompt tokens ÷ [`prefill_time_s`].
-fn prefill_tps_by_client(request: &RequestRecord) -> Option<f64> {
+fn prefill_tps_by_client(request: &Brief) -> Option<f64> {
     Some(fresh(request)? / prefill_time_s(request)?)
 }
 
 /// By the server's own account.
-fn prefill_tps_by_server(request: &RequestRecord) -> Option<f64> {
-    Some(fresh(request)? / request.server.as_ref()?.prefill_s?)
+fn prefill_tps_by_server(request: &Brief) -> Option<f64> {
+    Some(fresh(request)? / request.prefill_s()?)
 }
 
 impl Row {
@@ -124,7 +124,7 @@ const LEGEND: &str = "pp: prompt tokens, tg: output tokens, d: tokens of an earl
                       requests";
 
 /// The table for a terminal; empty without such runs.
-pub fn text(files: &[&ResultsFile]) -> String {
+pub fn text(files: &[&BriefFile]) -> String {
     let rows: Vec<Vec<String>> = rows(files.iter().copied()).iter().map(Row::cells).collect();
     if rows.is_empty() {
         return String::new();
@@ -163,7 +163,10 @@ pub fn section(runs: &[Run]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Meta, ServerTimesRecord, Summary};
+    use crate::results::brief::Gaps;
+    use crate::results::record::{
+        Level, Meta, RequestRecord, ResultsFile, ServerTimesRecord, Summary,
+    };
 
     fn request(ttft: f64) -> RequestRecord {
         RequestRecord {
@@ -184,7 +187,7 @@ mod tests {
         }
     }
 
-    fn file(requests: Vec<RequestRecord>) -> ResultsFile {
+    fn file(requests: Vec<RequestRecord>) -> BriefFile {
         let meta = Meta {
             target: "box".into(),
             prompts: "pp1000-tg8-d0".into(),
@@ -196,7 +199,7 @@ mod tests {
             requests,
             ..Level::default()
         };
-        ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }
+        ResultsFile { levels: vec![level], ..ResultsFile::new(meta) }.brief()
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn cached_tokens_are_no_work_and_other_runs_are_left_out() {
         let half = RequestRecord { n_cached: Some(500), server: None, ..request(0.51) };
-        assert_eq!(prefill_tps_by_client(&half), Some(1_000.0));
+        assert_eq!(prefill_tps_by_client(&Brief::of(&half, Gaps::Drop)), Some(1_000.0));
         let mut plain = file(vec![request(0.3)]);
         plain.meta.facts.clear();
         assert_eq!(text(&[&plain]), "");

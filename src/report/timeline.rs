@@ -3,7 +3,7 @@
 use super::html;
 use super::svg::{Axis, Mark, Plot, Point, Series, Style, short};
 use super::views::Run;
-use crate::results::record::{Level, RequestRecord};
+use crate::results::brief::{Brief, BriefLevel};
 use crate::results::series::{LevelSeries, Track};
 
 /// Rows of the table behind a time line.
@@ -45,7 +45,7 @@ impl Bins {
 }
 
 /// The plots and their table; a sentence where the file holds no times.
-pub fn figure(run: &Run, level: &Level, count: usize) -> String {
+pub fn figure(run: &Run, level: &BriefLevel, count: usize) -> String {
     let c = level.summary.concurrency;
     let title = format!("<h4>c={c} over time</h4>");
     let plots = plots(run, level, count);
@@ -59,13 +59,13 @@ pub fn figure(run: &Run, level: &Level, count: usize) -> String {
 }
 
 /// One plot a quantity.
-pub fn plots(run: &Run, level: &Level, count: usize) -> Vec<Plot> {
+pub fn plots(run: &Run, level: &BriefLevel, count: usize) -> Vec<Plot> {
     let end = level
         .requests
         .iter()
-        .filter_map(|request| Some(request.start_s + request.e2e?))
+        .filter_map(|request| Some(request.start_s() + request.e2e()?))
         .fold(0.0, f64::max);
-    let started = level.requests.iter().any(|request| request.start_s > 0.0);
+    let started = level.requests.iter().any(|request| request.start_s() > 0.0);
     if !started || end <= 0.0 {
         return Vec::new();
     }
@@ -107,13 +107,13 @@ pub fn plots(run: &Run, level: &Level, count: usize) -> Vec<Plot> {
 }
 
 /// Output tokens as they arrived: one with the first text, the others evenly until the last.
-fn throughput(requests: &[RequestRecord], bins: &Bins) -> Panel {
+fn throughput(requests: &[Brief], bins: &Bins) -> Panel {
     let mut tokens = vec![0.0; bins.count + 1];
-    for request in requests.iter().filter(|request| request.ok) {
-        let (Some(first), Some(n_out)) = (request.ttft, request.n_out) else { continue };
-        let first = request.start_s + first;
+    for request in requests.iter().filter(|request| request.is_ok()) {
+        let (Some(first), Some(n_out)) = (request.ttft(), request.n_out()) else { continue };
+        let first = request.start_s() + first;
         tokens[bins.bin(first)] += 1.0;
-        let last = request.last_token.map_or(first, |last| request.start_s + last);
+        let last = request.last_token().map_or(first, |last| request.start_s() + last);
         if last > first {
             let rate = n_out.saturating_sub(1) as f64 / (last - first);
             bins.spread(first, last, |bin, seconds| tokens[bin] += rate * seconds);
@@ -123,36 +123,36 @@ fn throughput(requests: &[RequestRecord], bins: &Bins) -> Panel {
     Panel { title: "Throughput".into(), unit: "tok/s", values }
 }
 
-fn in_flight(requests: &[RequestRecord], bins: &Bins) -> Panel {
+fn in_flight(requests: &[Brief], bins: &Bins) -> Panel {
     let mut busy = vec![0.0; bins.count];
     for request in requests {
-        let end = request.start_s + request.e2e.unwrap_or(0.0);
-        bins.spread(request.start_s, end, |bin, seconds| busy[bin] += seconds);
+        let end = request.start_s() + request.e2e().unwrap_or(0.0);
+        bins.spread(request.start_s(), end, |bin, seconds| busy[bin] += seconds);
     }
     let values = busy.iter().map(|seconds| Some(seconds / bins.width)).collect();
     Panel { title: "Requests in flight".into(), unit: "requests", values }
 }
 
 /// The largest gap between texts; where gaps were not saved, each request's largest at its end.
-fn gaps(requests: &[RequestRecord], bins: &Bins) -> Panel {
+fn gaps(requests: &[Brief], bins: &Bins) -> Panel {
     let mut largest: Vec<Option<f64>> = vec![None; bins.count + 1];
     let mut add = |at: f64, gap_ms: f64| {
         let slot = &mut largest[bins.bin(at)];
         *slot = Some(slot.map_or(gap_ms, |old| old.max(gap_ms)));
     };
     for request in requests {
-        let Some(first) = request.ttft else { continue };
-        match &request.gaps_us {
+        let Some(first) = request.ttft() else { continue };
+        match request.gaps_us() {
             Some(gaps) => {
-                let mut at = request.start_s + first;
+                let mut at = request.start_s() + first;
                 for gap in gaps {
                     at += f64::from(*gap) / 1e6;
                     add(at, f64::from(*gap) / 1e3);
                 }
             }
             None => {
-                let at = request.start_s + request.last_token.unwrap_or(first);
-                if let Some(gap) = request.max_gap {
+                let at = request.start_s() + request.last_token().unwrap_or(first);
+                if let Some(gap) = request.max_gap() {
                     add(at, gap * 1e3);
                 }
             }
@@ -245,9 +245,11 @@ fn table(plots: &[Plot]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::brief::Gaps;
+    use crate::results::record::RequestRecord;
 
-    fn request(start_s: f64, ttft: f64, e2e: f64) -> RequestRecord {
-        RequestRecord {
+    fn request(start_s: f64, ttft: f64, e2e: f64) -> Brief {
+        let record = RequestRecord {
             ok: true,
             start_s,
             ttft: Some(ttft),
@@ -256,7 +258,8 @@ mod tests {
             n_out: Some(11),
             gaps_us: Some(vec![100_000, 300_000]),
             ..RequestRecord::default()
-        }
+        };
+        Brief::of(&record, Gaps::Keep)
     }
 
     #[test]

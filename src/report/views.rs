@@ -79,7 +79,7 @@ mod tests {
     fn names_say_what_differs_and_no_more() {
         let run = |target: &str, prompts: &str, path: &str| {
             let meta = Meta { target: target.into(), prompts: prompts.into(), ..Meta::default() };
-            StoredRun { path: path.into(), file: ResultsFile::new(meta) }
+            StoredRun { path: path.into(), file: ResultsFile::new(meta).brief() }
         };
         let runs = [
             run("a", "p/short.jsonl", "1.json"),

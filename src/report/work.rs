@@ -9,8 +9,9 @@ use super::evidence::level_at;
 use super::html::{escape, shortened};
 use super::svg::{COLOURS, DASHES, Style};
 use super::views::Run;
+use crate::results::brief::BriefLevel;
 use crate::results::place::told_apart;
-use crate::results::record::{Level, Meta};
+use crate::results::record::Meta;
 
 /// Kinds of work, machines and answers that are named one by one; more are counted.
 const NAMED_MAX: usize = 8;
@@ -245,7 +246,7 @@ fn levels(first: &Run, other: &Run) -> Vec<Difference> {
 }
 
 /// "staggered", "staggered and simultaneous".
-fn starts(levels: &[Level]) -> String {
+fn starts(levels: &[BriefLevel]) -> String {
     let mut modes: Vec<&str> = Vec::new();
     for level in levels.iter().filter(|level| level.summary.concurrency > 1) {
         let mode = level.summary.start_mode.as_str();
@@ -274,6 +275,7 @@ fn more(count: usize) -> String {
 mod tests {
     use super::*;
     use crate::report::views::named;
+    use crate::results::brief::BriefFile;
     use crate::results::record::{Host, ResultsFile, Summary};
     use crate::results::store::StoredRun;
 
@@ -289,8 +291,8 @@ mod tests {
         };
         change(&mut meta);
         let summary = Summary { concurrency: 1, n_ok: 9, ..Summary::default() };
-        let level = Level { summary, ..Level::default() };
-        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(meta) };
+        let level = BriefLevel { summary, ..BriefLevel::default() };
+        let file = BriefFile { levels: vec![level], ..ResultsFile::new(meta).brief() };
         StoredRun { path: format!("{target}.json").into(), file }
     }
 

@@ -1,5 +1,6 @@
 //! Files: what a run leaves behind, and everything that reads it.
 
+pub mod brief;
 pub mod convert;
 pub mod csv;
 pub mod escape;

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
+use super::brief::{Brief, BriefFile, Gaps};
 use super::foreign;
 use super::impossible;
 use super::record::{RequestRecord, ResultsFile, SCHEMA_VERSION};
@@ -18,16 +19,16 @@ const SLUG_LEN_MAX: usize = 60;
 /// Files of one second, target and prompts stem: more than this is a mistake, not a collision.
 const COLLISIONS_MAX: u32 = 10_000;
 
-/// A results file and where it lies.
+/// A results file and where it lies; of its records, what is kept of each.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StoredRun {
+pub struct StoredRun<R = Brief> {
     /// As it was named, or as it was found in a folder that was named.
     pub path: PathBuf,
     /// What stands in it.
-    pub file: ResultsFile,
+    pub file: ResultsFile<R>,
 }
 
-impl StoredRun {
+impl<R> StoredRun<R> {
     /// Its file name, which identifies a run in tables and reports.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -253,17 +254,31 @@ pub fn slug(text: &str) -> String {
 /// # Errors
 /// If it cannot be read, is no results file, or is from a later version of this program.
 pub fn read(path: &Path) -> Result<ResultsFile, StoreError> {
-    let mut requests: Vec<Vec<RequestRecord>> = Vec::new();
-    let mut file = read_each_record(path, |level, record| {
+    read_keeping(path, |record| record)
+}
+
+/// Reads one results file and keeps its records in brief.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_brief(path: &Path, gaps: Gaps) -> Result<BriefFile, StoreError> {
+    read_keeping(path, |record| Brief::of(&record, gaps))
+}
+
+/// Reads a file and keeps something of each record; no two whole ones are in memory at once.
+fn read_keeping<R>(
+    path: &Path,
+    keep: impl Fn(RequestRecord) -> R,
+) -> Result<ResultsFile<R>, StoreError> {
+    let mut requests: Vec<Vec<R>> = Vec::new();
+    let file = read_each_record(path, |level, record| {
         if requests.len() <= level {
             requests.resize_with(level + 1, Vec::new);
         }
-        requests[level].push(record);
+        requests[level].push(keep(record));
     })?;
-    for (level, requests) in file.levels.iter_mut().zip(requests) {
-        level.requests = requests;
-    }
-    Ok(file)
+    Ok(file
+        .with_records(|level, _| requests.get_mut(level).map(std::mem::take).unwrap_or_default()))
 }
 
 /// Reads one results file without its records: each passes by once, with the position of its
@@ -356,10 +371,19 @@ fn checked(pieces: BufReader<&fs::File>, records: Records<'_>) -> Result<Results
 /// Which part of the files is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
-    Whole,
     /// All but the records: the levels hold no requests.
     Summaries,
+    /// The records as well, in brief.
+    Records(Gaps),
+}
+
+impl Part {
+    fn read(self, path: &Path) -> Result<BriefFile, StoreError> {
+        match self {
+            Self::Summaries => Ok(read_with(path, Records::Skip)?.brief()),
+            Self::Records(gaps) => read_brief(path, gaps),
+        }
+    }
 }
 
 /// Reads files, and each `*.json` of folders, sorted by file name; a file that is named twice is
@@ -382,7 +406,7 @@ pub fn read_many<P: AsRef<Path>>(paths: &[P], part: Part) -> Result<Vec<StoredRu
         }
         found.extend(inside);
     }
-    Ok(without_resumed(read_all(found, part)?))
+    Ok(without_resumed(read_all(found, |path| part.read(path))?))
 }
 
 /// Leaves out the interrupted runs that another one of `runs` took up.
@@ -402,28 +426,28 @@ fn without_resumed(mut runs: Vec<StoredRun>) -> Vec<StoredRun> {
 /// # Errors
 /// As [`read_many`].
 pub fn read_folder(dir: &Path, part: Part) -> Result<Vec<StoredRun>, StoreError> {
-    Ok(without_resumed(read_all(list(dir)?, part)?))
+    Ok(without_resumed(read_all(list(dir)?, |path| part.read(path))?))
 }
 
-/// Reads each `*.json` of one folder, interrupted runs that were taken up later included.
+/// Reads each `*.json` of one folder whole, interrupted runs that were taken up later included.
 ///
 /// # Errors
 /// As [`read_many`].
-pub fn read_history(dir: &Path) -> Result<Vec<StoredRun>, StoreError> {
-    read_all(list(dir)?, Part::Whole)
+pub fn read_history(dir: &Path) -> Result<Vec<StoredRun<RequestRecord>>, StoreError> {
+    read_all(list(dir)?, read)
 }
 
-fn read_all(mut paths: Vec<PathBuf>, part: Part) -> Result<Vec<StoredRun>, StoreError> {
+fn read_all<R>(
+    mut paths: Vec<PathBuf>,
+    read: impl Fn(&Path) -> Result<ResultsFile<R>, StoreError>,
+) -> Result<Vec<StoredRun<R>>, StoreError> {
     paths.sort_by(|a, b| (a.file_name(), a).cmp(&(b.file_name(), b)));
     let mut seen = BTreeSet::new();
     let mut runs = Vec::new();
     for path in paths {
         let identity = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         if seen.insert(identity) {
-            let file = match part {
-                Part::Whole => read(&path)?,
-                Part::Summaries => read_with(&path, Records::Skip)?,
-            };
+            let file = read(&path)?;
             runs.push(StoredRun { file, path });
         }
     }
@@ -494,6 +518,10 @@ mod tests {
         let file = with_records(&[2, 0, 3]);
         let path = write_new(dir.path(), &file).unwrap();
         assert_eq!(read(&path).unwrap(), file);
+        let brief = read_brief(&path, Gaps::Drop).unwrap();
+        let counts: Vec<usize> = brief.levels.iter().map(|level| level.requests.len()).collect();
+        assert_eq!(counts, [2, 0, 3]);
+        assert_eq!(brief.levels[2].requests[1].ttft(), Some(1.1));
 
         let mut seen = Vec::new();
         let rest = read_each_record(&path, |level, record| seen.push((level, record))).unwrap();
@@ -506,7 +534,7 @@ mod tests {
             level.requests.clear();
         }
         assert_eq!(rest, bare);
-        assert_eq!(read_many(&[&path], Part::Summaries).unwrap()[0].file, bare);
+        assert_eq!(read_many(&[&path], Part::Summaries).unwrap()[0].file, bare.brief());
     }
 
     #[test]
@@ -558,7 +586,7 @@ mod tests {
         let early = write_new(dir.path(), &run("a", "2026-10-20T00:00:00Z")).unwrap();
         fs::write(dir.path().join(".pending-x.json"), "{").unwrap();
         fs::write(dir.path().join("notes.txt"), "no results").unwrap();
-        let runs = read_many(&[late.as_path(), dir.path()], Part::Whole).unwrap();
+        let runs = read_many(&[late.as_path(), dir.path()], Part::Records(Gaps::Keep)).unwrap();
         let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
         assert_eq!(paths, [early.as_path(), late.as_path()]);
     }
@@ -580,11 +608,15 @@ mod tests {
         whole.meta.resumed_from =
             vec![name, failed.file_name().unwrap().to_str().unwrap().to_owned()];
         let whole = write_new(dir.path(), &whole).unwrap();
-        let runs = read_many(&[dir.path()], Part::Whole).unwrap();
+        let runs = read_many(&[dir.path()], Part::Records(Gaps::Keep)).unwrap();
         let paths: Vec<&Path> = runs.iter().map(|run| run.path.as_path()).collect();
         assert_eq!(paths, [failed.as_path(), whole.as_path()]);
-        assert_eq!(read_many(&[&cut], Part::Whole).unwrap().len(), 1, "alone it is all there is");
-        assert_eq!(read_folder(dir.path(), Part::Whole).unwrap().len(), 2);
+        assert_eq!(
+            read_many(&[&cut], Part::Records(Gaps::Keep)).unwrap().len(),
+            1,
+            "alone it is all there is"
+        );
+        assert_eq!(read_folder(dir.path(), Part::Records(Gaps::Keep)).unwrap().len(), 2);
         assert_eq!(read_history(dir.path()).unwrap().len(), 3, "for one that resumes once more");
     }
 
@@ -636,7 +668,10 @@ mod tests {
         let missing = read(&dir.path().join("no.json")).unwrap_err();
         assert!(missing.to_string().contains("no.json"));
         let empty = tempfile::tempdir().unwrap();
-        assert!(matches!(read_many(&[empty.path()], Part::Whole), Err(StoreError::EmptyFolder(_))));
-        assert!(read_folder(empty.path(), Part::Whole).unwrap().is_empty());
+        assert!(matches!(
+            read_many(&[empty.path()], Part::Records(Gaps::Keep)),
+            Err(StoreError::EmptyFolder(_))
+        ));
+        assert!(read_folder(empty.path(), Part::Records(Gaps::Keep)).unwrap().is_empty());
     }
 }

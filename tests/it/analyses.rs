@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use spark::analyse::explorer::{Ask, breakdown};
 use spark::report::rates;
+use spark::results::brief::Gaps;
 use spark::results::store;
 
 use crate::support::synthetic::Scenario;
@@ -206,7 +207,7 @@ fn predict_says_what_the_explorer_says() {
     let all = answered(&[&files[..], &asked, &["--first-call"]].concat(), dir.path());
     let stored = |name: &str| store::StoredRun {
         path: name.into(),
-        file: store::read(&dir.path().join(name)).unwrap(),
+        file: store::read_brief(&dir.path().join(name), Gaps::Drop).unwrap(),
     };
     let runs = ["desk.json", "cloud.json"].map(stored);
     let targets = rates::targets(&runs.iter().collect::<Vec<_>>());

@@ -50,7 +50,7 @@ fn sliders_give_the_numbers_of_the_formulas() {
         .iter()
         .map(|scenario| StoredRun {
             path: format!("{}.json", scenario.target).into(),
-            file: scenario.results(),
+            file: scenario.results().brief(),
         })
         .collect();
     let targets = rates::targets(&runs.iter().collect::<Vec<_>>());
@@ -110,7 +110,7 @@ fn sliders_give_the_numbers_of_the_formulas() {
 #[test]
 fn a_single_target_is_not_compared_with_itself() {
     let Some(browser) = browser() else { return };
-    let run = StoredRun { path: "desk.json".into(), file: Scenario::desk().results() };
+    let run = StoredRun { path: "desk.json".into(), file: Scenario::desk().results().brief() };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("report.html");
     std::fs::write(&file, page(&[run], Vec::new())).unwrap();

@@ -14,7 +14,11 @@ const BYTES_MAX: usize = 1_000_000;
 
 fn stored(files: Vec<ResultsFile>) -> Vec<StoredRun> {
     let named = files.into_iter().enumerate();
-    named.map(|(i, file)| StoredRun { path: format!("run-{i}.json").into(), file }).collect()
+    let run = |(i, file): (usize, ResultsFile)| StoredRun {
+        path: format!("run-{i}.json").into(),
+        file: file.brief(),
+    };
+    named.map(run).collect()
 }
 
 fn check_page(html: &str) {

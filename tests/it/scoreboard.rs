@@ -35,7 +35,7 @@ fn run_file(target: &str) -> ResultsFile {
 fn the_committed_scoreboard_is_what_the_committed_results_give() {
     let results = root().join("results");
     let runs = if results.is_dir() {
-        store::read_folder(&results, store::Part::Whole).unwrap()
+        store::read_folder(&results, store::Part::Summaries).unwrap()
     } else {
         Vec::new()
     };

@@ -388,20 +388,21 @@ fn serial_and_batching_servers_are_told_apart() {
     let mut naive = 0;
     for seed in 100..110 {
         let serial = Scenario { levels: vec![1, 16], seed, ..Scenario::desk() }.results();
-        let found = check(&evidence::level_points(&serial))[0];
+        let found = check(&evidence::level_points(&serial.brief()))[0];
         assert_eq!(found.behaviour, Behaviour::Serial, "{found:?}");
         assert!((found.e2e_ratio - 1.0).abs() < 0.03, "{found:?}");
         assert!((found.ttft_ratio - 1.0).abs() < 0.05, "{found:?}");
         assert!((found.throughput_ratio - 1.0).abs() < 0.03, "{found:?}");
         let mean = |level: usize| {
+            let serial = serial.brief();
             let requests = evidence::measured_ok(&serial.levels[level]);
-            requests.iter().filter_map(|request| request.e2e).sum::<f64>() / requests.len() as f64
+            requests.iter().filter_map(|request| request.e2e()).sum::<f64>() / requests.len() as f64
         };
         naive += u32::from((mean(1) / (16.0 * mean(0)) - 1.0).abs() < 0.03);
 
         let server = Server::Batching { slowdown: 0.004 };
         let batching = Scenario { server, levels: vec![1, 16], seed, ..Scenario::desk() }.results();
-        let found = check(&evidence::level_points(&batching))[0];
+        let found = check(&evidence::level_points(&batching.brief()))[0];
         assert_eq!(found.behaviour, Behaviour::Batching, "{found:?}");
         assert!(found.throughput_ratio > 12.0, "{found:?}");
     }

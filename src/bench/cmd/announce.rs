@@ -12,7 +12,7 @@ use crate::bench::plan::PlannedTarget;
 use crate::bench::progress::{counted, round};
 use crate::bench::prompts::PromptFile;
 use crate::bench::runner::Harness;
-use crate::results::record::ResultsFile;
+use crate::results::brief::{BriefFile, Gaps};
 use crate::results::store::{self, StoredRun};
 
 /// Bytes of English text that make a token, with the vocabularies of today's models: for an
@@ -33,7 +33,8 @@ struct Tokens {
 /// # Errors
 /// If the cost is limited and a target that is somebody else's has no price.
 pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadInput> {
-    let earlier = store::read_folder(&harness.out, store::Part::Whole).unwrap_or_default();
+    let earlier =
+        store::read_folder(&harness.out, store::Part::Records(Gaps::Drop)).unwrap_or_default();
     for target in targets {
         let name = &target.config.target.name;
         let (levels, requests) = target.size();
@@ -54,7 +55,7 @@ pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadI
 /// The newest earlier results of the same work, with the same config where there are such.
 fn pilot<'a>(config: &Config, earlier: &'a [StoredRun]) -> Option<&'a StoredRun> {
     let sources = config.workload.sources();
-    let same = |file: &ResultsFile| {
+    let same = |file: &BriefFile| {
         let of_source = |source: &PromptSource| {
             let max_tokens = config.workload.of_source(source).max_tokens;
             file.meta.prompts == source.name()

@@ -16,6 +16,7 @@ use crate::bench::runner::{Harness, Outcome, client_floor};
 use crate::exit_codes;
 use crate::report::headlines::headlines;
 use crate::report::{evidence, shapes};
+use crate::results::brief::BriefFile;
 use crate::results::escape::terminal;
 use crate::results::record::{ClientFloor, ResultsFile};
 use crate::results::scoreboard::{HEADER, Row, levels_table};
@@ -163,10 +164,11 @@ impl Session {
     /// # Errors
     /// If stdout cannot be written.
     pub fn answer(&self, outcomes: &[Outcome]) -> anyhow::Result<u8> {
+        let briefs: Vec<BriefFile> = outcomes.iter().map(|outcome| outcome.file.brief()).collect();
         match self.answer_as {
-            AnswerAs::Text => answer(&text(outcomes, &self.headlines(outcomes)))?,
+            AnswerAs::Text => answer(&text(outcomes, &briefs, &self.headlines(&briefs)))?,
             AnswerAs::Json => {
-                answer(&format!("{}\n", json(outcomes, &self.headlines(outcomes))))?;
+                answer(&format!("{}\n", json(outcomes, &self.headlines(&briefs))))?;
             }
         }
         let interrupted = self.harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
@@ -174,8 +176,8 @@ impl Session {
     }
 
     /// How far each target is behind the reference.
-    fn headlines(&self, outcomes: &[Outcome]) -> Vec<String> {
-        let files: Vec<&ResultsFile> = outcomes.iter().map(|outcome| &outcome.file).collect();
+    fn headlines(&self, files: &[BriefFile]) -> Vec<String> {
+        let files: Vec<&BriefFile> = files.iter().collect();
         let costs = self.costs.as_ref().filter(|costs| costs.currency.eq_ignore_ascii_case("USD"));
         let mut said = headlines(&files, &|file| cost::own_money(costs?, file));
         match (&self.costs, costs) {
@@ -224,18 +226,17 @@ fn interrupts() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn text(outcomes: &[Outcome], headlines: &[String]) -> String {
+fn text(outcomes: &[Outcome], files: &[BriefFile], headlines: &[String]) -> String {
     let mut text = String::new();
-    for outcome in outcomes.iter().filter(|outcome| !outcome.file.levels.is_empty()) {
-        text.push_str(&levels_table(&outcome.file));
+    for file in files.iter().filter(|file| !file.levels.is_empty()) {
+        text.push_str(&levels_table(file));
         text.push('\n');
-        for check in littles_law::check(&evidence::level_points(&outcome.file)) {
+        for check in littles_law::check(&evidence::level_points(file)) {
             text.push_str(&check.sentence());
             text.push('\n');
         }
     }
-    let files: Vec<&ResultsFile> = outcomes.iter().map(|outcome| &outcome.file).collect();
-    let shapes = shapes::text(&files);
+    let shapes = shapes::text(&files.iter().collect::<Vec<_>>());
     if !shapes.is_empty() {
         text.push_str(&format!("\n{shapes}"));
     }

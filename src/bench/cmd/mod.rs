@@ -31,6 +31,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::exit_codes;
+use crate::results::brief::Gaps;
 use crate::results::store::{self, Part, StoreError, StoredRun};
 
 /// What the user gave is wrong (a flag, a file, a variable): exit code 2.
@@ -50,9 +51,9 @@ pub fn answer(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Reads results files and folders that the user named.
-fn read_runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
-    Ok(store::read_many(paths, Part::Whole).map_err(unreadable)?)
+/// Reads results files and folders that the user named, each request in brief.
+fn read_runs(paths: &[PathBuf], gaps: Gaps) -> anyhow::Result<Vec<StoredRun>> {
+    Ok(store::read_many(paths, Part::Records(gaps)).map_err(unreadable)?)
 }
 
 /// The same without the requests' records, of which a long run has more than memory holds.

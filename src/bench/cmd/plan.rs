@@ -14,7 +14,7 @@ use crate::exit_codes;
 use crate::measure::autocorrelation::autocorrelation_time;
 use crate::measure::metrics::Metric;
 use crate::report::evidence;
-use crate::results::record::{Level, ResultsFile};
+use crate::results::brief::{BriefFile, BriefLevel, Gaps};
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench plan`.
@@ -65,7 +65,11 @@ const WANTED: f64 = 0.05;
 /// If the config or the pilot cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let configs = Config::load(&args.config).map_err(|error| BadInput(error.to_string()))?;
-    let runs = args.pilot.as_ref().map(|path| read_runs(std::slice::from_ref(path))).transpose()?;
+    let runs = args
+        .pilot
+        .as_ref()
+        .map(|path| read_runs(std::slice::from_ref(path), Gaps::Drop))
+        .transpose()?;
     let mut plans = Vec::new();
     for config in &configs {
         let name = config.target.name.to_string();
@@ -131,7 +135,7 @@ fn doubts(config: &Config, pilot: &StoredRun, levels: &[LevelPlan]) -> Vec<Strin
 }
 
 /// What can be said of each level of a config; a pilot adds times and precisions.
-pub fn plan(config: &Config, pilot: Option<&ResultsFile>) -> Vec<LevelPlan> {
+pub fn plan(config: &Config, pilot: Option<&BriefFile>) -> Vec<LevelPlan> {
     let work = &config.workload;
     let level = |concurrency: &u32| {
         let requests = work.requests_at(*concurrency);
@@ -153,7 +157,7 @@ fn bounded(n_eff: f64) -> Option<f64> {
     PERCENTILES.into_iter().find(|p| n_eff >= samples_for_upper_end(*p))
 }
 
-fn forecast(level: &Level, planned: f64) -> Option<Forecast> {
+fn forecast(level: &BriefLevel, planned: f64) -> Option<Forecast> {
     let values: Vec<f64> =
         evidence::series(level, Metric::Ttft).values.iter().map(|(_, value)| *value).collect();
     let stats = level.summary.metric("ttft")?;

@@ -17,8 +17,9 @@ use crate::report::prediction::{
     Bandwidths, Ceiling, ceilings, inputs, measured_interval, measured_tps, prefill,
 };
 use crate::report::shapes;
+use crate::results::brief::{BriefFile, Gaps};
 use crate::results::escape::terminal;
-use crate::results::record::{ResultsFile, Verdict};
+use crate::results::record::Verdict;
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench predict`.
@@ -58,14 +59,14 @@ pub struct Args {
 /// # Errors
 /// If a results file cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let runs = read_runs(&args.files)?;
+    let runs = read_runs(&args.files, Gaps::Drop)?;
     if args.json {
         let each: Vec<Value> = runs.iter().map(|run| to_json(args, run)).collect();
         let all = json!({"runs": each, "request": request::to_json(&args.ask(), &runs)});
         answer(&format!("{all:#}\n"))?;
     } else {
         let texts: Vec<String> = runs.iter().map(|run| text(args, run)).collect();
-        let files: Vec<&ResultsFile> = runs.iter().map(|run| &run.file).collect();
+        let files: Vec<&BriefFile> = runs.iter().map(|run| &run.file).collect();
         let shapes = shapes::text(&files);
         let request = request::text(&args.ask(), &runs);
         let parts = texts.into_iter().chain([shapes, request]).filter(|part| !part.is_empty());
@@ -162,7 +163,7 @@ fn missing(args: &Args, run: &StoredRun) -> String {
     }
 }
 
-fn why_no_speed(file: &ResultsFile) -> String {
+fn why_no_speed(file: &BriefFile) -> String {
     let why = file.failed.as_ref().or(file.skipped.as_ref());
     match (why, evidence::level_at(file, 1)) {
         (Some(why), None) => format!("nothing was measured: {}", why.text),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::{answer, make_folder, read_runs, replace_file};
 use crate::exit_codes;
 use crate::report::{page, svg_files};
+use crate::results::brief::Gaps;
 use crate::results::series::{RunSeries, parse, path_beside};
 
 /// Flags of `spark-bench report`.
@@ -26,7 +27,7 @@ pub struct Args {
 /// # Errors
 /// If a results file cannot be read or the page cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let runs = read_runs(&args.files)?;
+    let runs = read_runs(&args.files, Gaps::Keep)?;
     let series: Vec<_> = runs
         .iter()
         .map(|run| match std::fs::read_to_string(path_beside(&run.path)) {

@@ -338,7 +338,8 @@ mod tests {
 
     #[test]
     fn the_answer_tells_apart_what_is_explained() {
-        let run = StoredRun { path: "r.json".into(), file: ResultsFile::new(Meta::default()) };
+        let run =
+            StoredRun { path: "r.json".into(), file: ResultsFile::new(Meta::default()).brief() };
         let pair = |usage, tokenizer| Difference { usage, tokenizer };
         let differences = vec![pair(256, 256), pair(256, 255), pair(256, 200)];
         let checked = Checked { run: &run, answers: 900, differences };
@@ -355,7 +356,7 @@ mod tests {
     fn one_tokenizer_is_of_one_model() {
         let run = |model: &str| StoredRun {
             path: "r.json".into(),
-            file: ResultsFile::new(Meta { model: model.into(), ..Meta::default() }),
+            file: ResultsFile::new(Meta { model: model.into(), ..Meta::default() }).brief(),
         };
         let runs = [run("a"), run("b")];
         let checked = |run| Checked { run, answers: 0, differences: Vec::new() };

@@ -7,7 +7,7 @@ use crate::bench::digest::sha256_hex;
 use crate::bench::progress::Progress;
 use crate::measure::level::{EndedBy, SingleStream};
 use crate::results::journal::recover;
-use crate::results::record::{Level, Meta, ResultsFile};
+use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
 use crate::results::store::{self, StoredRun, Written};
 
 /// What a journal's file name ends in.
@@ -43,7 +43,7 @@ impl Identity {
 /// Finished levels of earlier runs.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    runs: Vec<StoredRun>,
+    runs: Vec<StoredRun<RequestRecord>>,
 }
 
 impl Earlier {

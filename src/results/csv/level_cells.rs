@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::{Cell, Cells};
+use crate::results::brief::BriefLevel;
 use crate::results::record::{
-    Gpu, Hardware, Level, METRICS, Meta, MetricStats, ResultsFile, Summary, Verdict,
+    Gpu, Hardware, METRICS, Meta, MetricStats, ResultsFile, Summary, Verdict,
 };
 use crate::results::store::StoredRun;
 
 /// Their names.
 pub(super) fn columns() -> Vec<String> {
-    let run = StoredRun { path: "".into(), file: ResultsFile::new(Meta::default()) };
+    let run = StoredRun { path: "".into(), file: ResultsFile::new(Meta::default()).brief() };
     cells(&run, None).into_iter().map(|(name, _)| name).collect()
 }
 
 /// One row; `level` is `None` for a run that measured nothing.
-pub(super) fn cells(run: &StoredRun, level: Option<&Level>) -> Cells {
+pub(super) fn cells(run: &StoredRun, level: Option<&BriefLevel>) -> Cells {
     let mut cells = run_cells(run);
     cells.extend(summary_cells(level.map(|level| &level.summary)));
     cells.extend(verdict_cells(level));
@@ -112,7 +113,7 @@ fn counts(by_name: &BTreeMap<String, u64>) -> String {
     parts.join("; ")
 }
 
-fn verdict_cells(level: Option<&Level>) -> Cells {
+fn verdict_cells(level: Option<&BriefLevel>) -> Cells {
     let verdict = level.map(|level| match level.verdict {
         Verdict::Valid => "valid",
         Verdict::Flagged => "flagged",

@@ -10,8 +10,9 @@ mod request_cells;
 use std::io::Write;
 
 use super::escape::spreadsheet_cell;
-use super::record::{Level, RequestRecord};
+use super::record::RequestRecord;
 use super::store::StoredRun;
+use crate::results::brief::BriefLevel;
 
 /// What begins the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl<W: Write> RequestsTable<W> {
     pub fn add(
         &mut self,
         run: &StoredRun,
-        level: &Level,
+        level: &BriefLevel,
         request: &RequestRecord,
     ) -> Result<(), csv::Error> {
         self.0.add(&request_cells::cells(run, level, request))
@@ -132,6 +133,7 @@ impl<W: Write> Table<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::brief::BriefFile;
     use crate::results::record::{Meta, MetricStats, MetricTable, Reason, ResultsFile, Summary};
     use std::collections::BTreeMap;
 
@@ -147,20 +149,19 @@ mod tests {
             n: 3,
             ..MetricStats::default()
         };
-        let level = Level {
+        let level = BriefLevel {
             summary: Summary {
                 concurrency: 4,
                 wall_s: 1e-7,
                 metrics: MetricTable(BTreeMap::from([("ttft".to_owned(), ttft)])),
                 ..Summary::default()
             },
-            requests: vec![RequestRecord { ok: true, n_out: Some(9), ..RequestRecord::default() }],
-            ..Level::default()
+            ..BriefLevel::default()
         };
-        let measured = ResultsFile { levels: vec![level], ..ResultsFile::new(meta.clone()) };
-        let skipped = ResultsFile {
+        let measured = BriefFile { levels: vec![level], ..ResultsFile::new(meta.clone()).brief() };
+        let skipped = BriefFile {
             skipped: Some(Reason { reason: "no_key".into(), text: "@X".into() }),
-            ..ResultsFile::new(meta)
+            ..ResultsFile::new(meta).brief()
         };
         let named = |path: &str, file| StoredRun { path: path.into(), file };
         vec![named("a.json", measured), named("b.json", skipped)]
@@ -192,7 +193,8 @@ mod tests {
         let run = &runs()[0];
         let level = &run.file.levels[0];
         let mut requests = RequestsTable::new(Encoding::Utf8, &mut bytes).unwrap();
-        requests.add(run, level, &level.requests[0]).unwrap();
+        let record = RequestRecord { ok: true, n_out: Some(9), ..RequestRecord::default() };
+        requests.add(run, level, &record).unwrap();
         requests.finish().unwrap();
         let rows = table(&bytes);
         assert_eq!(rows[0]["target"], "'=cmd|' /C calc'!A0");

@@ -1,19 +1,20 @@
 //! The columns of `requests.csv`.
 
 use super::{Cell, Cells};
-use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
+use crate::results::brief::BriefLevel;
+use crate::results::record::{Meta, RequestRecord, ResultsFile};
 use crate::results::store::StoredRun;
 
 /// Their names.
 pub(super) fn columns() -> Vec<String> {
-    let run = StoredRun { path: "".into(), file: ResultsFile::new(Meta::default()) };
-    let level = Level::default();
+    let run = StoredRun { path: "".into(), file: ResultsFile::new(Meta::default()).brief() };
+    let level = BriefLevel::default();
     let cells = cells(&run, &level, &RequestRecord::default());
     cells.into_iter().map(|(name, _)| name).collect()
 }
 
 /// One row. Texts and gaps stay in the results file: a cell holds 32,767 characters at most.
-pub(super) fn cells(run: &StoredRun, level: &Level, request: &RequestRecord) -> Cells {
+pub(super) fn cells(run: &StoredRun, level: &BriefLevel, request: &RequestRecord) -> Cells {
     let meta = &run.file.meta;
     let r = request;
     let server = r.server.as_ref();

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use super::{Hardware, RequestRecord};
 
 /// One level of the ladder.
+// `R` is what is kept of each request: on disk its whole record.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Level {
+#[schemars(rename = "Level")]
+pub struct Level<R = RequestRecord> {
     /// The figures.
     pub summary: Summary,
     /// The entry of the config's `concurrency` that it was measured for: in an open loop
@@ -28,10 +30,10 @@ pub struct Level {
     #[serde(default)]
     pub verdict: Verdict,
     /// Every request, warm-up included.
-    pub requests: Vec<RequestRecord>,
+    pub requests: Vec<R>,
 }
 
-impl Level {
+impl<R> Level<R> {
     /// Which level of the config's ladder it is; `None` where an older file does not tell.
     pub fn rung(&self) -> Option<u32> {
         let closed = !self.summary.start_mode.starts_with("open");

@@ -33,8 +33,10 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub const METRICS_VERSION: u32 = 1;
 
 /// One run: one target, one prompts file, one pass over the ladder of levels.
+// `R` is what is kept of each request: on disk its whole record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ResultsFile {
+#[schemars(rename = "ResultsFile")]
+pub struct ResultsFile<R = RequestRecord> {
     /// [`SCHEMA_VERSION`] of the writer; files of the lesson's own harness have none (0).
     #[serde(default)]
     pub schema_version: u32,
@@ -44,7 +46,7 @@ pub struct ResultsFile {
     /// What was run, where, against what.
     pub meta: Meta,
     /// One entry a level, in the order they ran.
-    pub levels: Vec<Level>,
+    pub levels: Vec<Level<R>>,
     /// Set where the target could not run here, or was not measured further; `reason` says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Reason>,
@@ -79,6 +81,36 @@ impl ResultsFile {
             engine_log_tail: None,
             client_floor: None,
             definitions: BTreeMap::new(),
+        }
+    }
+}
+
+impl<R> ResultsFile<R> {
+    /// The same file with other records: those of each level, by its place.
+    pub fn with_records<S>(
+        &self,
+        mut records: impl FnMut(usize, &[R]) -> Vec<S>,
+    ) -> ResultsFile<S> {
+        let level = |(place, level): (usize, &Level<R>)| Level {
+            summary: level.summary.clone(),
+            concurrency_asked: level.concurrency_asked,
+            hardware: level.hardware.clone(),
+            server_metrics: level.server_metrics.clone(),
+            flags: level.flags.clone(),
+            verdict: level.verdict,
+            requests: records(place, &level.requests),
+        };
+        ResultsFile {
+            schema_version: self.schema_version,
+            metrics_version: self.metrics_version,
+            meta: self.meta.clone(),
+            levels: self.levels.iter().enumerate().map(level).collect(),
+            skipped: self.skipped.clone(),
+            failed: self.failed.clone(),
+            interrupted: self.interrupted,
+            engine_log_tail: self.engine_log_tail.clone(),
+            client_floor: self.client_floor.clone(),
+            definitions: self.definitions.clone(),
         }
     }
 }

@@ -8,7 +8,7 @@ const HEAD: &str =
     "   c   n_ok  err   ttft p50        p90        p99  tok/s p50  e2e p50      tput  verdict";
 
 /// The run's identity, one line a level (TTFT in ms, e2e in s), and each flag with its reason.
-pub fn levels_table(file: &ResultsFile) -> String {
+pub fn levels_table<R>(file: &ResultsFile<R>) -> String {
     let meta = &file.meta;
     let facts = [&meta.target, &meta.model, &meta.precision, &meta.date, &meta.prompts];
     let facts: Vec<String> = facts.into_iter().map(|fact| terminal(fact)).collect();
@@ -28,7 +28,7 @@ pub fn levels_table(file: &ResultsFile) -> String {
     }
     text.push_str(HEAD);
     text.push('\n');
-    let mut levels: Vec<&Level> = file.levels.iter().collect();
+    let mut levels: Vec<&Level<R>> = file.levels.iter().collect();
     levels.sort_by_key(|level| level.summary.concurrency);
     for level in &levels {
         text.push_str(&line(level));
@@ -45,7 +45,7 @@ pub fn levels_table(file: &ResultsFile) -> String {
 
 /// What the server's processes took: CPU time for each output token, and memory against the model's
 /// own size. Empty where we did not start it.
-fn server_table(file: &ResultsFile, levels: &[&Level]) -> String {
+fn server_table<R>(file: &ResultsFile<R>, levels: &[&Level<R>]) -> String {
     const MB: f64 = 1e6;
     let model = model_bytes(file);
     let megabytes = |bytes: Option<u64>| match (bytes, model) {
@@ -55,7 +55,7 @@ fn server_table(file: &ResultsFile, levels: &[&Level]) -> String {
         (Some(bytes), None) => format!("{:.0}", bytes as f64 / MB),
         (None, _) => NONE.to_owned(),
     };
-    let line = |level: &&Level| {
+    let line = |level: &&Level<R>| {
         let server = level.hardware.as_ref()?.server?;
         let cpu_ms = server.cpu_s_per_output_token.map(|cpu_s| cpu_s * 1e3);
         Some(format!(
@@ -78,14 +78,14 @@ fn server_table(file: &ResultsFile, levels: &[&Level]) -> String {
 }
 
 /// The bytes of the model's weights: by the config, or by the server's own account.
-fn model_bytes(file: &ResultsFile) -> Option<f64> {
+fn model_bytes<R>(file: &ResultsFile<R>) -> Option<f64> {
     let by_config = file.meta.facts.get("model").and_then(|facts| facts.get("weight_bytes"));
     let own = file.meta.server.as_ref().and_then(|server| server.model_meta.as_ref());
     let by_server = own.and_then(|own| own.get("size_bytes").or_else(|| own.get("size")));
     by_config.or(by_server)?.as_f64().filter(|bytes| *bytes > 0.0)
 }
 
-fn line(level: &Level) -> String {
+fn line<R>(level: &Level<R>) -> String {
     let summary = &level.summary;
     let p50 = |metric: &str| summary.metric(metric).and_then(|stats| stats.p50);
     let p90 = summary.metric("ttft").and_then(|ttft| ttft.p90);

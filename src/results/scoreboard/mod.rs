@@ -65,7 +65,9 @@ impl Work {
 }
 
 /// Runs of equal work, by date; the tables in the order of their work.
-pub fn tables(runs: &[StoredRun]) -> BTreeMap<Work, Vec<&StoredRun>> {
+pub fn tables<'a>(
+    runs: impl IntoIterator<Item = &'a StoredRun>,
+) -> BTreeMap<Work, Vec<&'a StoredRun>> {
     let mut tables: BTreeMap<Work, Vec<&StoredRun>> = BTreeMap::new();
     for run in runs {
         tables.entry(Work::of(&run.file.meta)).or_default().push(run);
@@ -165,7 +167,7 @@ mod tests {
             ignore_eos: true,
             ..Meta::default()
         };
-        StoredRun { path: format!("{target}.json").into(), file: ResultsFile::new(meta) }
+        StoredRun { path: format!("{target}.json").into(), file: ResultsFile::new(meta).brief() }
     }
 
     #[test]

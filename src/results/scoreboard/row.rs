@@ -48,7 +48,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    fn of(level: Option<&Level>, text: impl Fn(&Summary) -> String) -> Self {
+    fn of<R>(level: Option<&Level<R>>, text: impl Fn(&Summary) -> String) -> Self {
         match level {
             None => Self { text: NONE.to_owned(), quotable: true },
             Some(level) => {
@@ -66,7 +66,7 @@ impl Figure {
 
 impl Row {
     /// The row of one results file.
-    pub fn of(file: &ResultsFile) -> Self {
+    pub fn of<R>(file: &ResultsFile<R>) -> Self {
         let at = |c: u32| file.levels.iter().find(|level| level.summary.concurrency == c);
         let meta = &file.meta;
         Self {
@@ -127,7 +127,7 @@ pub(super) fn ttft_p99(summary: &Summary) -> String {
     milliseconds(summary.metric("ttft").and_then(|ttft| ttft.p99))
 }
 
-fn notes(file: &ResultsFile) -> String {
+fn notes<R>(file: &ResultsFile<R>) -> String {
     let meta = &file.meta;
     let mut notes = Vec::new();
     let outcomes = [("failed", &file.failed), ("skipped", &file.skipped)];
@@ -168,7 +168,7 @@ fn outcome(what: &str, reason: &Reason) -> String {
 }
 
 /// "c=16 invalid: error_rate, drift; 3 of 200 failed (http_429 3)", or nothing to say.
-fn level_note(level: &Level) -> Option<String> {
+fn level_note<R>(level: &Level<R>) -> Option<String> {
     let summary = &level.summary;
     let named = |severity: Severity| {
         let names: Vec<&str> = level
@@ -193,7 +193,7 @@ fn level_note(level: &Level) -> Option<String> {
 }
 
 /// "GPU 93 %, 54 W (c=16)", or the processor where there is no device.
-fn hardware_note(level: &Level) -> Option<String> {
+fn hardware_note<R>(level: &Level<R>) -> Option<String> {
     let hardware = level.hardware.as_ref()?;
     let text = gpu_note(hardware).or_else(|| {
         let busy = hardware.host?.cpu_pct_mean?;

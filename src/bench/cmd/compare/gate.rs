@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rows::{Row, Verdict};
 use crate::exit_codes;
-use crate::results::record::ResultsFile;
+use crate::results::brief::BriefFile;
 
 /// What `--fail-if-slower` found.
 pub(super) struct Gate {
@@ -18,7 +18,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn of(allowed: f64, rows: &[Row], b: &ResultsFile) -> Self {
+    pub(super) fn of(allowed: f64, rows: &[Row], b: &BriefFile) -> Self {
         let names = |rows: Vec<&Row>| rows.into_iter().map(Row::name).collect::<Vec<_>>();
         let of = |holds: fn(&Verdict) -> bool| {
             names(rows.iter().filter(|row| holds(&row.verdict)).collect())

@@ -13,8 +13,8 @@ use super::{BadInput, answer, unreadable};
 use crate::exit_codes;
 use crate::report::differences::{self, Asked, Difference};
 use crate::report::evidence;
+use crate::results::brief::{BriefFile, BriefLevel, Gaps};
 use crate::results::escape::terminal;
-use crate::results::record::{Level, ResultsFile};
 use crate::results::store;
 use gate::Gate;
 use rows::Row;
@@ -56,7 +56,7 @@ impl FromStr for Percent {
 /// # Errors
 /// If a file cannot be read, or the two have no level in common.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let read = |path| store::read(path).map_err(unreadable);
+    let read = |path| store::read_brief(path, Gaps::Drop).map_err(unreadable);
     let mut comparison = Comparison::of(read(&args.a)?, read(&args.b)?)
         .map_err(|why| BadInput(format!("{} and {}: {why}", args.a.display(), args.b.display())))?;
     if let (Ok(a), Ok(b)) = (args.a.canonicalize(), args.b.canonicalize())
@@ -77,8 +77,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 
 /// Two runs beside each other.
 struct Comparison {
-    a: ResultsFile,
-    b: ResultsFile,
+    a: BriefFile,
+    b: BriefFile,
     differences: Vec<Difference>,
     rows: Vec<Row>,
     /// What else keeps the figures from being taken as they stand.
@@ -88,9 +88,9 @@ struct Comparison {
 impl Comparison {
     /// # Errors
     /// In words, if there is nothing to compare.
-    fn of(a: ResultsFile, b: ResultsFile) -> Result<Self, String> {
+    fn of(a: BriefFile, b: BriefFile) -> Result<Self, String> {
         let mut differences = differences::of_runs(&a.meta, &b.meta);
-        let common: Vec<(&Level, &Level)> = a
+        let common: Vec<(&BriefLevel, &BriefLevel)> = a
             .levels
             .iter()
             .filter_map(|level| Some((level, evidence::level_at(&b, level.summary.concurrency)?)))
@@ -99,11 +99,11 @@ impl Comparison {
         for (level_a, level_b) in &common {
             differences.extend(differences::of_levels(level_a, level_b, asked));
         }
-        let of_pair = |(a, b): &(&Level, &Level)| rows::of_levels(a, b, &differences);
+        let of_pair = |(a, b): &(&BriefLevel, &BriefLevel)| rows::of_levels(a, b, &differences);
         let rows: Vec<Row> = common.iter().flat_map(of_pair).collect();
         let notes = notes(&a, &b);
         if rows.is_empty() {
-            let levels = |file: &ResultsFile| match levels_of(file).as_slice() {
+            let levels = |file: &BriefFile| match levels_of(file).as_slice() {
                 [] => "no level".to_owned(),
                 some => some.iter().map(|c| format!("c={c}")).collect::<Vec<_>>().join(", "),
             };
@@ -187,12 +187,12 @@ fn number(ratio: f64) -> String {
     if ratio < 100.0 { format!("{ratio:.4}") } else { format!("{ratio:.1}") }
 }
 
-fn levels_of(file: &ResultsFile) -> Vec<u32> {
+fn levels_of(file: &BriefFile) -> Vec<u32> {
     file.levels.iter().map(|level| level.summary.concurrency).collect()
 }
 
 /// What is to be known of the runs besides their settings.
-fn notes(a: &ResultsFile, b: &ResultsFile) -> Vec<String> {
+fn notes(a: &BriefFile, b: &BriefFile) -> Vec<String> {
     let mut notes = Vec::new();
     if ![(a, b), (b, a)].iter().any(|(one, other)| {
         one.meta.interleaved_with.as_deref() == Some(other.meta.target.as_str())

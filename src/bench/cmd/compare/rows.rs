@@ -6,7 +6,8 @@ use crate::analyse::compare::{Change, Method, Ratio, compare, compare_unpaired, 
 use crate::measure::metrics::Metric;
 use crate::report::differences::{Difference, Figure};
 use crate::report::evidence;
-use crate::results::record::{self, Level};
+use crate::results::brief::BriefLevel;
+use crate::results::record::{self};
 
 /// Its key in the JSON, and in a row's name.
 fn name_of(figure: Figure) -> &'static str {
@@ -83,7 +84,7 @@ impl Verdict {
 }
 
 /// Every figure that both levels have.
-pub(super) fn of_levels(a: &Level, b: &Level, differences: &[Difference]) -> Vec<Row> {
+pub(super) fn of_levels(a: &BriefLevel, b: &BriefLevel, differences: &[Difference]) -> Vec<Row> {
     let same_prompts = !differences.iter().any(|difference| difference.what == "prompts");
     let of_request = |(figure, metric)| {
         let (a, b) = (evidence::series(a, metric), evidence::series(b, metric));
@@ -109,19 +110,19 @@ pub(super) fn of_levels(a: &Level, b: &Level, differences: &[Difference]) -> Vec
 }
 
 /// Of which of the two levels the figures are not to be believed.
-fn invalid(a: &Level, b: &Level) -> Option<String> {
-    let is_invalid = |(_, level): &(_, &Level)| level.verdict == record::Verdict::Invalid;
+fn invalid(a: &BriefLevel, b: &BriefLevel) -> Option<String> {
+    let is_invalid = |(_, level): &(_, &BriefLevel)| level.verdict == record::Verdict::Invalid;
     let (name, level) = [("A", a), ("B", b)].into_iter().find(is_invalid)?;
     Some(format!("{name} is invalid ({})", flags_of(level).join(", ")))
 }
 
 /// Names of a level's flags.
-pub(super) fn flags_of(level: &Level) -> Vec<&str> {
+pub(super) fn flags_of(level: &BriefLevel) -> Vec<&str> {
     level.flags.iter().map(|flag| flag.name.as_str()).collect()
 }
 
 /// The throughput of both: steady where both have it, else over the wall time.
-fn of_rates(a: &Level, b: &Level) -> Option<Row> {
+fn of_rates(a: &BriefLevel, b: &BriefLevel) -> Option<Row> {
     let row = |figure, ratio: f64, why: &str| Row {
         concurrency: 0,
         figure,

@@ -13,8 +13,8 @@ use crate::analyse::headline::tokens_for_the_same_money;
 use crate::bench::config::CostConfig;
 use crate::exit_codes;
 use crate::report::evidence;
+use crate::results::brief::{BriefFile, BriefLevel, Gaps};
 use crate::results::escape::terminal;
-use crate::results::record::{Level, ResultsFile};
 use crate::results::store::{self, StoredRun};
 
 /// Flags of `spark-bench cost`.
@@ -34,7 +34,7 @@ pub struct Args {
 /// The answer for one run.
 struct Answer<'a> {
     run: &'a StoredRun,
-    level: &'a Level,
+    level: &'a BriefLevel,
     work: Workload,
     throughput_tps: f64,
     busy_w: f64,
@@ -90,23 +90,23 @@ fn work_out<'a>(config: &CostConfig, run: &'a StoredRun) -> Result<Answer<'a>, B
 
 /// The tokens of a level. A file of another harness has their counts in its requests only, which
 /// were not kept in memory.
-fn work_of(run: &StoredRun, level: &Level) -> Result<Workload, BadInput> {
+fn work_of(run: &StoredRun, level: &BriefLevel) -> Result<Workload, BadInput> {
     if level.summary.output_tokens > 0 {
         return Ok(evidence::work_of(level));
     }
-    let whole = store::read(&run.path).map_err(unreadable)?;
+    let whole = store::read_brief(&run.path, Gaps::Drop).map_err(unreadable)?;
     let level = evidence::level_at(&whole, level.summary.concurrency).unwrap_or(level);
     Ok(evidence::work_of(level))
 }
 
 /// Why a run's figures may not be those of the config's machine or weights; empty for a run that
 /// [`own_money`] puts no price on.
-pub(super) fn own_doubts(config: &CostConfig, file: &ResultsFile) -> Vec<String> {
+pub(super) fn own_doubts(config: &CostConfig, file: &BriefFile) -> Vec<String> {
     let priced = file.meta.price.is_none() && own_money(config, file).is_some();
     if priced { doubts::of_run(config, &file.meta) } else { Vec::new() }
 }
 
-fn why_no_throughput(file: &ResultsFile) -> &'static str {
+fn why_no_throughput(file: &BriefFile) -> &'static str {
     match file.levels.as_slice() {
         [] => "has no level: the run was skipped, failed or stopped before the first one",
         _ => "has no level with a throughput that is not invalid",
@@ -115,14 +115,14 @@ fn why_no_throughput(file: &ResultsFile) -> &'static str {
 
 /// What a million output tokens cost on the machine of a config, where a run's server was on the
 /// machine of the harness; `None` elsewhere, and without a throughput or a power.
-pub(super) fn own_money(config: &CostConfig, file: &ResultsFile) -> Option<f64> {
+pub(super) fn own_money(config: &CostConfig, file: &BriefFile) -> Option<f64> {
     let level = evidence::busiest(file).filter(|_| doubts::ran_here(&file.meta))?;
     let busy_w = config.own.busy_w.or_else(|| device_power(level))?;
     config.own.at(busy_w).cost(evidence::throughput(level)?, config.own.utilisation).per_mtok
 }
 
 /// Power of the devices that the server used, watts: less than the box draws.
-fn device_power(level: &Level) -> Option<f64> {
+fn device_power(level: &BriefLevel) -> Option<f64> {
     let gpus = &level.hardware.as_ref()?.gpus;
     let used = gpus.iter().filter(|gpu| gpu.used_by_server != Some(false));
     used.filter_map(|gpu| gpu.power_w_mean).reduce(|one, other| one + other)

@@ -17,6 +17,7 @@ use crate::analyse::crossover::Answer;
 use crate::bench::config::engines::ENGINES_FILE_NAME;
 use crate::exit_codes;
 use crate::report::crossover::{Fitted, Found, find, points, sentence, svg_file, winner};
+use crate::results::brief::Gaps;
 use crate::results::store::StoredRun;
 
 /// Flags of `spark-bench crossover`.
@@ -71,7 +72,9 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
             let sweep = sweep::Sweep::read([a, b], &args)?;
             block_on(sweep.run(&args.common))?
         }
-        (None, None) => ([read_runs(&args.a)?, read_runs(&args.b)?], exit_codes::OK),
+        (None, None) => {
+            ([read_runs(&args.a, Gaps::Drop)?, read_runs(&args.b, Gaps::Drop)?], exit_codes::OK)
+        }
         _ => {
             let text =
                 "one of --a and --b is a config, the other is not: two of a kind are compared";

@@ -65,7 +65,7 @@ impl Sweep {
             for outcome in run_target(&session.harness, &Work { config, spec, repeat }).await? {
                 session.tell(&outcome);
                 codes.push(outcome.code);
-                runs[side].push(StoredRun { path: outcome.path, file: outcome.file });
+                runs[side].push(StoredRun { path: outcome.path, file: outcome.file.brief() });
             }
         }
         let interrupted = session.harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
