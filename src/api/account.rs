@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::lenient::Number;
+use super::lenient::{self, Number};
+use super::mended;
 
 /// One server's account of one request. What it did not say is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -35,7 +36,7 @@ impl Account {
             predicted_ms: Number,
             cache_n: Number,
         }
-        let timings: Timings = serde_json::from_str(raw.get()).ok()?;
+        let timings: Timings = lenient::object_mended(raw.get())?;
         Self {
             queue: millis(timings.queue_ms),
             prefill: millis(timings.prompt_ms),
@@ -56,7 +57,7 @@ impl Account {
             time_to_first_token_ms: Number,
             generation_time_ms: Number,
         }
-        let metrics: Metrics = serde_json::from_str(raw.get()).ok()?;
+        let metrics: Metrics = lenient::object_mended(raw.get())?;
         Self {
             queue: millis(metrics.queue_time_ms),
             prefill: millis(metrics.time_to_first_token_ms),
@@ -70,8 +71,7 @@ impl Account {
     /// milliseconds, so `ttft_seen` (the client's own) decides on the unit: a server cannot have
     /// taken longer to its first token than the client waited for it.
     pub fn of_perf_metrics(raw: &RawValue, ttft_seen: Option<Duration>) -> Option<Self> {
-        let fields: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(raw.get()).ok()?;
+        let serde_json::Value::Object(fields) = mended::value(raw.get())? else { return None };
         let number = |wanted: &str| {
             let (_, value) = fields.iter().find(|(key, _)| key.replace('_', "-") == wanted)?;
             serde_json::from_value::<Number>(value.clone()).ok()?.0

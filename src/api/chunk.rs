@@ -2,7 +2,8 @@
 //!
 //! Borrowed from the event's bytes: what carries text is read in place, what is rarely there
 //! (usage, timings, errors) stays raw until somebody asks. Tolerant: a field of an unexpected type
-//! is as good as absent, so that one odd field does not cost the text beside it.
+//! is as good as absent, so that one odd field does not cost the text beside it; for JSON that no
+//! strict reader takes there is [`mended`](super::mended).
 
 use std::borrow::Cow;
 
@@ -10,7 +11,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::lenient::{Number, OneOrMore, Text};
+use super::lenient::{self, Lenient, Number, OneOrMore, Text};
+use super::mended;
+use super::stream_error::{error_text, stray_error};
 
 /// The longest error text that is kept, in bytes.
 pub const ERROR_BYTES_MAX: usize = 2048;
@@ -39,21 +42,18 @@ pub struct Chunk<'a> {
     pub metrics: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    object: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-    #[serde(borrow)]
-    detail: Option<&'a RawValue>,
+    /// The whole of it.
+    #[serde(skip)]
+    data: &'a [u8],
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Choice<'a> {
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Lenient<Delta<'a>>,
     #[serde(borrow)]
-    message: Option<Delta<'a>>,
+    message: Lenient<Delta<'a>>,
     #[serde(borrow)]
     text: Text<'a>,
     #[serde(borrow)]
@@ -82,14 +82,14 @@ struct Delta<'a> {
     #[serde(borrow)]
     tool_calls: OneOrMore<ToolCall<'a>>,
     #[serde(borrow)]
-    function_call: Option<Function<'a>>,
+    function_call: Lenient<Function<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ToolCall<'a> {
     #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Lenient<Function<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,14 +123,19 @@ pub struct Counts {
 
 impl<'a> Chunk<'a> {
     /// Reads one event's data.
+    ///
+    /// # Errors
+    /// If it is no JSON that a strict reader takes, or no object.
     pub fn parse(data: &'a [u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(data)
+        let Lenient(object) = serde_json::from_slice::<Lenient<Self>>(data)?;
+        let chunk = object.ok_or_else(|| serde::de::Error::custom("no object"))?;
+        Ok(Self { data, ..chunk })
     }
 
     /// Hands every piece of generated text in this chunk to `take`; empty ones are none.
     pub fn each_piece(&self, mut take: impl FnMut(Piece<'_>)) {
         for choice in self.choices.iter() {
-            for delta in choice.delta.iter().chain(&choice.message) {
+            for delta in choice.delta.0.iter().chain(&choice.message.0) {
                 // Servers that send both spellings send the same text twice.
                 let reasoning = delta.reasoning_content.get().or(delta.reasoning.get());
                 if let Some(text) = reasoning {
@@ -139,8 +144,8 @@ impl<'a> Chunk<'a> {
                 for text in [&delta.content, &delta.refusal].into_iter().filter_map(Text::get) {
                     take(Piece::Answer(Cow::Borrowed(text)));
                 }
-                let called = delta.tool_calls.iter().filter_map(|call| call.function.as_ref());
-                for function in called.chain(&delta.function_call) {
+                let called = delta.tool_calls.iter().filter_map(|call| call.function.0.as_ref());
+                for function in called.chain(&delta.function_call.0) {
                     if let Some(text) = function.arguments.and_then(arguments_text) {
                         take(Piece::Arguments(text));
                     }
@@ -152,11 +157,6 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The event's own `message`, which an event named `error` carries.
-    pub fn message(&self) -> Option<String> {
-        self.message.get().map(|text| cut(text, ERROR_BYTES_MAX).to_owned())
-    }
-
     /// Why the model stopped, where this chunk says so.
     pub fn finish_reason(&self) -> Option<&str> {
         self.choices.iter().find_map(|choice| choice.finish_reason.get())
@@ -164,19 +164,21 @@ impl<'a> Chunk<'a> {
 
     /// The usage that this chunk carries, at whichever place.
     pub fn counts(&self) -> Option<Counts> {
-        #[derive(Deserialize)]
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
         struct Wrapped<'a> {
             #[serde(borrow)]
             usage: Option<&'a RawValue>,
         }
-        let wrapped = || serde_json::from_str::<Wrapped<'_>>(self.x_groq?.get()).ok()?.usage;
+        let wrapped = || lenient::object::<Wrapped<'_>>(self.x_groq?.get())?.usage;
         let in_choice = || self.choices.iter().find_map(|choice| choice.usage);
         Counts::parse(self.usage.or_else(in_choice).or_else(wrapped)?.get())
     }
 
     /// How many tokens this chunk holds, where the server names or scores each of them.
     pub fn n_tokens(&self) -> Option<u64> {
-        #[derive(Deserialize)]
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
         struct Scored<'a> {
             #[serde(borrow)]
             content: Option<Vec<&'a RawValue>>,
@@ -189,29 +191,25 @@ impl<'a> Chunk<'a> {
             .and_then(|raw| serde_json::from_str::<Vec<IgnoredAny>>(raw.get()).ok())
             .map(|ids| ids.len());
         let scored = || {
-            let scored = serde_json::from_str::<Scored<'_>>(choice.logprobs?.get()).ok()?;
+            let scored = lenient::object::<Scored<'_>>(choice.logprobs?.get())?;
             Some(scored.content.or(scored.tokens)?.len())
         };
         named.or_else(scored).filter(|n| *n > 0).map(|n| n as u64)
     }
 
     /// The error that this event is, in whichever form: an `error` field (of the chunk or of a
-    /// choice), an error object in the chunk's place, FastAPI's `detail`, a finish reason `error`.
+    /// choice), a finish reason `error`, or an error in the chunk's place.
     pub fn error(&self) -> Option<String> {
+        if self.choices.first().is_none() {
+            return stray_error(self.data);
+        }
         let in_choice = || self.choices.iter().find_map(|choice| choice.error);
-        if let Some(text) = self.error.or_else(in_choice).and_then(error_text) {
-            return Some(text);
-        }
-        if self.object.get() == Some("error") {
-            return Some(self.message.get().unwrap_or("an error object").to_owned());
-        }
-        if self.choices.first().is_none()
-            && let Some(text) = self.detail.and_then(error_text)
-        {
-            return Some(text);
-        }
-        let finished = self.finish_reason() == Some("error");
-        finished.then(|| "the finish reason is \"error\"".to_owned())
+        let said = |raw: &RawValue| error_text(&mended::value(raw.get())?);
+        let finished = || {
+            let is_error = self.finish_reason() == Some("error");
+            is_error.then(|| "the finish reason is \"error\"".to_owned())
+        };
+        self.error.and_then(said).or_else(|| in_choice().and_then(said)).or_else(finished)
     }
 }
 
@@ -226,16 +224,16 @@ impl Counts {
             completion_tokens: Number,
             output_tokens: Number,
             prompt_cache_hit_tokens: Number,
-            prompt_tokens_details: Option<Details>,
-            input_tokens_details: Option<Details>,
+            prompt_tokens_details: Lenient<Details>,
+            input_tokens_details: Lenient<Details>,
         }
         #[derive(Deserialize, Default)]
         #[serde(default)]
         struct Details {
             cached_tokens: Number,
         }
-        let usage: Usage = serde_json::from_str(json).ok()?;
-        let details = usage.prompt_tokens_details.or(usage.input_tokens_details);
+        let usage: Usage = lenient::object_mended(json)?;
+        let details = usage.prompt_tokens_details.0.or(usage.input_tokens_details.0);
         let counts = Self {
             prompt: usage.prompt_tokens.count().or(usage.input_tokens.count()),
             output: usage.completion_tokens.count().or(usage.output_tokens.count()),
@@ -254,24 +252,6 @@ impl Counts {
     }
 }
 
-/// The message of an error value: its `message`, or its text, or the whole of it, cut to
-/// [`ERROR_BYTES_MAX`]. `None` for values that say "no error".
-fn error_text(raw: &RawValue) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_str(raw.get()).ok()?;
-    let text = match &value {
-        serde_json::Value::Null | serde_json::Value::Bool(false) => return None,
-        serde_json::Value::String(text) if text.is_empty() => return None,
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Object(fields) if fields.is_empty() => return None,
-        serde_json::Value::Object(fields) => match fields.get("message") {
-            Some(serde_json::Value::String(message)) => message.clone(),
-            _ => raw.get().to_owned(),
-        },
-        _ => raw.get().to_owned(),
-    };
-    Some(cut(&text, ERROR_BYTES_MAX).to_owned())
-}
-
 /// The first `bytes` bytes of a text, less the character that they would cut.
 pub fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
@@ -280,8 +260,8 @@ pub fn cut(text: &str, bytes: usize) -> &str {
 /// Arguments come as a string of JSON, or from some servers as the JSON itself.
 fn arguments_text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
-    if !json.starts_with('"') {
-        return (json != "{}").then_some(Cow::Borrowed(json));
+    if json.starts_with(['{', '[']) {
+        return Some(Cow::Borrowed(json));
     }
     let text: Text<'_> = serde_json::from_str(json).ok()?;
     text.into_text()
@@ -375,10 +355,9 @@ mod tests {
         for (json, text) in [
             (r#"{"error":{"message":"full","code":503}}"#, "full"),
             (r#"{"error":"full"}"#, "full"),
-            (r#"{"error":{"code":503}}"#, r#"{"code":503}"#),
             (r#"{"object":"error","message":"full","code":400}"#, "full"),
-            (r#"{"type":"error","error":{"type":"overloaded_error","message":"full"}}"#, "full"),
             (r#"{"detail":"full"}"#, "full"),
+            (r#"{"error":{"message":"full"},"choices":[{"text":"a"}]}"#, "full"),
             (r#"{"choices":[{"error":{"message":"full"},"finish_reason":"error"}]}"#, "full"),
             (r#"{"choices":[{"finish_reason":"error"}]}"#, "the finish reason is \"error\""),
         ] {

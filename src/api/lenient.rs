@@ -2,9 +2,48 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::mended;
+
+/// Reads as absent whatever is neither a list nor an object.
+macro_rules! plain_values_are {
+    ($absent:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($absent)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($absent)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($absent)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($absent)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($absent)
+        }
+    };
+}
+
+/// An object of foreign JSON; `None` for anything else.
+pub(super) fn object<'de, T: Deserialize<'de>>(json: &'de str) -> Option<T> {
+    serde_json::from_str::<Lenient<T>>(json).ok()?.0
+}
+
+/// The same, [mended](mended) if need be.
+pub(super) fn object_mended<T: DeserializeOwned>(json: &str) -> Option<T> {
+    object(json).or_else(|| object(&mended::json(json)?))
+}
 
 /// A text that may be absent, null, a list of parts, or something else altogether.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -45,25 +84,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Some(Cow::Owned(text.to_owned()))))
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
+    plain_values_are!(Text(None));
 
     /// A list of parts: their texts, one after the other.
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
@@ -88,7 +109,47 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A list that almost always has one entry: no allocation for it. Null is an empty one.
+/// An object; `None` where something else stands in its place.
+#[derive(Debug)]
+pub(super) struct Lenient<T>(pub(super) Option<T>);
+
+impl<T> Default for Lenient<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = Lenient<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            plain_values_are!(Lenient(None));
+
+            fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+                Ok(Lenient(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Lenient(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(|object| Lenient(Some(object)))
+            }
+        }
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+    }
+}
+
+/// A list of objects that almost always has one entry: no allocation for it. What is no object is
+/// no entry; an object in the list's place is its only one.
 #[derive(Debug)]
 pub(super) struct OneOrMore<T> {
     first: Option<T>,
@@ -113,7 +174,7 @@ impl<T> OneOrMore<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor<T>(std::marker::PhantomData<T>);
+        struct ListVisitor<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
             type Value = OneOrMore<T>;
 
@@ -121,20 +182,30 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
                 f.write_str("a list")
             }
 
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            plain_values_are!(OneOrMore::default());
+
+            fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
                 Ok(OneOrMore::default())
             }
 
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let first = T::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(OneOrMore { first: Some(first), rest: Vec::new() })
+            }
+
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let first = seq.next_element()?;
-                let mut rest = Vec::new();
-                while let Some(next) = seq.next_element()? {
-                    rest.push(next);
+                let (mut first, mut rest) = (None, Vec::new());
+                while let Some(Lenient(next)) = seq.next_element::<Lenient<T>>()? {
+                    if first.is_none() {
+                        first = next;
+                    } else {
+                        rest.extend(next);
+                    }
                 }
                 Ok(OneOrMore { first, rest })
             }
         }
-        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
+        deserializer.deserialize_any(ListVisitor(PhantomData))
     }
 }
 

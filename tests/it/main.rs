@@ -20,6 +20,7 @@ mod matrix;
 #[cfg(target_os = "linux")]
 mod matrix_turns;
 mod odd_endings;
+mod odd_fields;
 mod odd_streams;
 mod prompts;
 mod providers;

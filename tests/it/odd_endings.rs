@@ -178,6 +178,84 @@ fn every_failure_has_its_class_and_keeps_what_came_before() {
 }
 
 #[test]
+fn an_error_in_a_stream_is_an_error_however_it_is_spelt() {
+    let fin = finish_event("stop");
+    let failed = "error_event 1e 1 - a";
+    let pretty = "{\n  \"error\": {\n    \"message\": \"full\"\n  }\n}\n";
+    let forms = [
+        "event: error\n\n",
+        "event: error\ndata:\n\n",
+        "event: error\ndata: [DONE]\n\n",
+        "event: error\ndata: {}\n\n",
+        "event: Error\ndata: full\n\n",
+        "event: response.error\ndata: {\"message\":\"full\"}\n\n",
+        "event: stream_error\ndata: {\"choices\":[]}\n\n",
+        "data: {\"type\":\"error\",\"message\":\"full\"}\n\n",
+        "data: {\"type\":\"error\"}\n\n",
+        "data: {\"type\":\"response.error\",\"choices\":[],\"message\":\"full\"}\n\n",
+        "data: {\"type\":\"invalid_request_error\",\"message\":\"full\"}\n\n",
+        "data: {\"object\":\"Error\",\"message\":\"full\"}\n\n",
+        "data: {\"status_code\":500,\"message\":\"full\"}\n\n",
+        "data: {\"status\":503,\"message\":\"full\",\"choices\":null}\n\n",
+        "data: {\"code\":\"rate_limited\",\"message\":\"full\"}\n\n",
+        "data: {\"code\":1302,\"msg\":\"full\"}\n\n",
+        "data: {\"error_code\":336,\"error_msg\":\"full\"}\n\n",
+        "data: {\"errors\":[{\"message\":\"full\"}],\"success\":false}\n\n",
+        "data: {\"errors\":\"full\",\"choices\":[]}\n\n",
+        "data: {\"detail\":[{\"msg\":\"full\"}]}\n\n",
+        "data: {\"error_message\":\"full\"}\n\n",
+        "data: [{\"error\":{\"code\":429,\"message\":\"full\"}}]\n\n",
+        "{\"error\":{\"message\":\"full\"}}\n",
+        "  {\"error\":\"full\"}\n",
+        "{\"status_code\":500,\"message\":\"full\"}\n\n",
+        pretty,
+        &pretty.replace('\n', "\r\n"),
+        &format!("[{pretty}]\n\n"),
+        &format!("{pretty}\n"),
+        // Whatever follows it: a field ends what has no end of its own.
+        "{\n  \"error\": \"full\",\n",
+    ];
+    for form in forms {
+        let within = sse(&format!("{}{form}{fin}{DONE}", text_event("a")));
+        let expected = if form.ends_with(",\n") { "ok 1e 1 stop a odd=1" } else { failed };
+        check(&[(form, within, expected)]);
+        let expected =
+            if form.ends_with(",\n") { "empty -? 0 - - odd=1" } else { "error_event -? 0 - -" };
+        check(&[(form, sse(form), expected)]);
+    }
+}
+
+#[test]
+fn what_only_looks_like_an_error_is_none() {
+    let same = "ok 2u 2 stop ab prompt=5";
+    for json in [
+        "{\"type\":\"ping\"}",
+        "{\"type\":\"heartbeat\",\"message\":\"still here\"}",
+        "{\"status\":\"queued\",\"message\":\"three before you\"}",
+        "{\"status\":200,\"message\":\"OK\"}",
+        "{\"code\":0,\"msg\":\"success\"}",
+        "{\"code\":\"0\",\"message\":\"ok\",\"choices\":[]}",
+        "{\"message\":\"hello\"}",
+        "{\"errors\":[],\"messages\":[],\"success\":true}",
+        "{\"detail\":null,\"errors\":null,\"error\":false}",
+        "{\"choices\":[],\"prompt_filter_results\":[{\"index\":0}]}",
+        "{\"object\":\"chat.completion.chunk\",\"choices\":[],\"type\":\"chunk\"}",
+        "{\"choices\":[{\"delta\":{}}],\"type\":\"error\",\"code\":500,\"message\":\"beside\"}",
+        "{\"choices\":[{\"delta\":{}}],\"detail\":\"beside\",\"errors\":[1]}",
+    ] {
+        check(&[(json, sse(&good(&format!("{}{}", event(json), two()))), same)]);
+    }
+    check(&[
+        (
+            "a named event",
+            sse(&good(&format!("event: ping\n\nevent: x\ndata:\n\n{}", two()))),
+            same,
+        ),
+        ("named like one", sse(&good(&format!("event: terror\ndata: {{}}\n\n{}", two()))), same),
+    ]);
+}
+
+#[test]
 fn timeouts_are_decisions_and_comments_do_not_feed_them() {
     let endpoint = |server: &ScriptedServer| {
         let mut endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();

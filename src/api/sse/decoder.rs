@@ -12,15 +12,17 @@ pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// What a stream is made of, as far as a client of a model has a use for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// One event: its data lines, joined by LF.
+    /// One event: its data lines, joined by LF. One that has but a name is told too: to a browser
+    /// it would be none, but it may be the word `error`.
     Event {
         /// What the `event:` field said; empty if there was none.
         name: &'a [u8],
-        /// The data, as bytes: not necessarily valid UTF-8.
+        /// The data, as bytes: not necessarily valid UTF-8. Empty if there was none.
         data: &'a [u8],
     },
-    /// A line that is no field and begins like a JSON object: an error body that a server put
-    /// into the stream without any framing.
+    /// Lines that are no fields and begin like a JSON object, or a list of them: an error body that
+    /// a server put into the stream without any framing. It ends with its last bracket, or where
+    /// a field or a blank line comes before that.
     Stray(&'a [u8]),
 }
 
@@ -40,6 +42,10 @@ pub struct Decoder {
     name: Vec<u8>,
     /// Whether the event has a data line, even an empty one.
     has_data: bool,
+    /// JSON without framing, as far as it has come: lines, each followed by LF.
+    stray: Vec<u8>,
+    /// Its brackets that are still open.
+    stray_depth: isize,
     /// The last byte was a CR that ended a line: a LF right after it belongs to it.
     after_cr: bool,
     /// No line has been read yet: a byte order mark may stand here.
@@ -61,6 +67,8 @@ impl Decoder {
             data: Vec::new(),
             name: Vec::new(),
             has_data: false,
+            stray: Vec::new(),
+            stray_depth: 0,
             after_cr: false,
             at_start: true,
             limit,
@@ -109,7 +117,7 @@ impl Decoder {
     }
 
     fn check(&self, more: usize) -> Result<(), EventTooLong> {
-        let held = self.line.len() + self.data.len() + self.name.len();
+        let held = self.line.len() + self.data.len() + self.name.len() + self.stray.len();
         if held + more > self.limit { Err(EventTooLong) } else { Ok(()) }
     }
 
@@ -127,6 +135,10 @@ impl Decoder {
             None => (line, &line[line.len()..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
+        if !matches!(field, b"" | b"data" | b"event" | b"error" | b"id" | b"retry") {
+            return self.take_stray(line, deliver);
+        }
+        self.end_stray(deliver);
         match field {
             b"data" => {
                 self.data.extend_from_slice(value);
@@ -145,19 +157,66 @@ impl Decoder {
                 self.data.push(b'\n');
                 self.has_data = true;
             }
-            _ if line[0] == b'{' => deliver(Item::Stray(line)),
-            _ => {} // A comment, `id`, `retry`, or a field that nobody defined.
+            _ => {} // A comment, `id`, `retry`.
+        }
+    }
+
+    /// A line that is no field: JSON without framing, or something that nobody defined.
+    fn take_stray(&mut self, line: &[u8], deliver: &mut impl FnMut(Item<'_>)) {
+        if self.stray.is_empty() && !begins_like_json(line) {
+            return;
+        }
+        self.stray.extend_from_slice(line);
+        self.stray.push(b'\n');
+        self.stray_depth += brackets_opened(line);
+        if self.stray_depth <= 0 {
+            self.end_stray(deliver);
+        }
+    }
+
+    fn end_stray(&mut self, deliver: &mut impl FnMut(Item<'_>)) {
+        if let Some(json) = self.stray.strip_suffix(b"\n") {
+            deliver(Item::Stray(json));
+            self.stray = Vec::new();
+            self.stray_depth = 0;
         }
     }
 
     fn dispatch(&mut self, deliver: &mut impl FnMut(Item<'_>)) {
-        if std::mem::take(&mut self.has_data) {
-            let data = &self.data[..self.data.len() - 1];
+        self.end_stray(deliver);
+        if std::mem::take(&mut self.has_data) || !self.name.is_empty() {
+            let data = self.data.strip_suffix(b"\n").unwrap_or_default();
             deliver(Item::Event { name: &self.name, data });
         }
         self.data.clear();
         self.name.clear();
     }
+}
+
+/// An object, or a list that begins with one: `[DONE]` is none.
+fn begins_like_json(line: &[u8]) -> bool {
+    match line.trim_ascii_start() {
+        [b'{', ..] => true,
+        [b'[', rest @ ..] => matches!(rest.trim_ascii_start(), [] | [b'{', ..]),
+        _ => false,
+    }
+}
+
+/// How many more brackets a line of JSON opens than it closes. Those in a text are text, and no
+/// text goes on over a line's end.
+fn brackets_opened(line: &[u8]) -> isize {
+    let (mut opened, mut in_text, mut escaped) = (0, false, false);
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => opened += 1,
+            b'}' | b']' if !in_text => opened -= 1,
+            _ => {}
+        }
+    }
+    opened
 }
 
 #[cfg(test)]
@@ -220,14 +279,42 @@ mod tests {
         check("\u{feff}data: a\n\n", &[("", "a")]);
         check("data: \u{feff}a\n\n", &[("", "\u{feff}a")]);
         check(": ping\n\nid: 7\nretry: 10\nfoo: bar\ndata: a\n\n:\n\n", &[("", "a")]);
-        check("event: ping\n\ndata: a\n\n", &[("", "a")]);
+        check("foo\n[DONE]\n[1]\ndata: a\n\n", &[("", "a")]);
     }
 
     #[test]
     fn names_and_the_error_field_are_told() {
         check("event: error\ndata: {}\n\ndata: a\n\n", &[("error", "{}"), ("", "a")]);
         check("error: {\"code\":500}\n\n", &[("error", "{\"code\":500}")]);
-        check("{\"error\":\"x\"}\n", &[("(stray)", "{\"error\":\"x\"}")]);
+        check("event: error\n\ndata: a\n\n", &[("error", ""), ("", "a")]);
+        check("event: error\ndata\n\n", &[("error", "")]);
+        check("event:\n\nevent: error", &[("error", "")]);
+    }
+
+    #[test]
+    fn json_without_framing_is_one_item_to_its_last_bracket() {
+        fn stray(json: &str) -> (&str, &str) {
+            ("(stray)", json)
+        }
+        check("{\"error\":\"x\"}\n", &[stray("{\"error\":\"x\"}")]);
+        check("{\"a\":1}\n{\"b\":2}\n", &[stray("{\"a\":1}"), stray("{\"b\":2}")]);
+        let pretty = "{\n \"data\": \"}\\\"}\\\\\",\n \"list\": [\n 1\n ]\n}";
+        for end in ["", "\n", "\n\n"] {
+            check(&format!("{pretty}{end}"), &[stray(pretty)]);
+            check(&format!("[{pretty}]{end}"), &[stray(&format!("[{pretty}]"))]);
+            check(&format!("[\n{pretty}\n]{end}"), &[stray(&format!("[\n{pretty}\n]"))]);
+        }
+        check(&format!("{pretty}\ndata: a\n\n"), &[stray(pretty), ("", "a")]);
+        check("{\n\"a\":\ndata: b\n\n", &[stray("{\n\"a\":"), ("", "b")]);
+        check("{\n\n\"a\":1}\n\ndata: b\n\n", &[stray("{"), ("", "b")]);
+        check("data: a\n{\n}\n\n", &[stray("{\n}"), ("", "a")]);
+    }
+
+    #[test]
+    fn json_without_framing_and_without_end_is_refused() {
+        let mut decoder = Decoder::with_limit(100);
+        let lines = "{\n".repeat(60);
+        assert_eq!(decoder.push(lines.as_bytes(), |_| {}), Err(EventTooLong));
     }
 
     #[test]
@@ -271,6 +358,8 @@ mod tests {
             Just("\u{feff}".as_bytes().to_vec()),
             Just("é\u{2028}".as_bytes().to_vec()),
             Just(b"{\"a\":1}".to_vec()),
+            prop::sample::select(vec!["{", "}", "[", "]", "\"", "\\", "\n\n"])
+                .prop_map(|piece| piece.as_bytes().to_vec()),
             proptest::collection::vec(any::<u8>(), 0..6),
         ]
     }

@@ -12,7 +12,8 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::trace::Seen;
 use super::wait::{Stage, Wait};
-use crate::api::chunk::{Chunk, ERROR_BYTES_MAX, cut};
+use crate::api::chunk::{ERROR_BYTES_MAX, cut};
+use crate::api::stream_error::stray_error;
 use crate::measure::trace::FailureClass;
 
 /// The longest stream that is read, in bytes: an endless one has to end somewhere.
@@ -153,7 +154,7 @@ impl Unread<'_, '_> {
             return self.stream(&held).await;
         }
         self.plain(&mut held).await?;
-        match Chunk::parse(&held).ok().and_then(|body| body.error()) {
+        match stray_error(&held) {
             Some(error) => Err(Failure::new(FailureClass::BodyError, error)),
             None => {
                 let said = text_of(&held);
@@ -201,7 +202,7 @@ fn closes_afterwards(head: &Parts) -> bool {
 
 /// A body as a text for people, cut to [`ERROR_BYTES_MAX`]; of an error object its message.
 fn text_of(body: &[u8]) -> String {
-    if let Some(error) = Chunk::parse(body).ok().and_then(|body| body.error()) {
+    if let Some(error) = stray_error(body) {
         return error;
     }
     cut(String::from_utf8_lossy(body).trim(), ERROR_BYTES_MAX).to_owned()

@@ -6,13 +6,16 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 use super::endpoint::Keep;
 use super::failure::Failure;
 use crate::api::account::Account;
-use crate::api::chunk::{Chunk, Counts, ERROR_BYTES_MAX, Piece, cut};
+use crate::api::chunk::{Chunk, Counts, Piece};
+use crate::api::mended;
 use crate::api::sse::{DONE, Decoder, Item};
+use crate::api::stream_error::{named_error, names_an_error, stray_error};
 use crate::bench::prompts::hex;
 use crate::measure::trace::{FailureClass, ServerTimes, TokenSource, Tokens};
 
@@ -129,21 +132,32 @@ impl Answer {
             return; // What came first wins; after [DONE] nothing is part of the answer.
         }
         match item {
-            Item::Event { data, .. } if data.trim_ascii().is_empty() => {} // A heartbeat.
-            Item::Event { data, .. } if data.trim_ascii() == DONE.as_bytes() => self.done = true,
-            Item::Event { name: b"error", data } => self.fail(&error_in(data)),
-            Item::Event { data, .. } => self.take_event(data, read),
-            Item::Stray(line) => match Chunk::parse(line).ok().and_then(|chunk| chunk.error()) {
+            Item::Event { name, data } if !name.is_empty() => {
+                let name = String::from_utf8_lossy(name);
+                if names_an_error(&name) {
+                    self.fail(&named_error(&name, data));
+                } else {
+                    self.take_data(data, read);
+                }
+            }
+            Item::Event { data, .. } => self.take_data(data, read),
+            Item::Stray(json) => match stray_error(json) {
                 Some(error) => self.fail(&error),
                 None => self.parse_errors += 1,
             },
         }
     }
 
-    fn take_event(&mut self, data: &[u8], read: ReadStamp) {
-        let Ok(chunk) = Chunk::parse(data) else {
-            return self.take_event_lossily(data, read);
-        };
+    fn take_data(&mut self, data: &[u8], read: ReadStamp) {
+        match Chunk::parse(data) {
+            Ok(chunk) => self.take_chunk(&chunk, read),
+            Err(_) if data.trim_ascii().is_empty() => {} // A heartbeat.
+            Err(_) if data.trim_ascii() == DONE.as_bytes() => self.done = true,
+            Err(_) => self.take_odd_data(data, read),
+        }
+    }
+
+    fn take_chunk(&mut self, chunk: &Chunk<'_>, read: ReadStamp) {
         let chars_before = self.n_bytes();
         let answer_before = self.text.len() + self.arguments.len();
         chunk.each_piece(|piece| match piece {
@@ -170,7 +184,7 @@ impl Answer {
         if self.model.is_none() {
             self.model = chunk.model.get().map(str::to_owned);
         }
-        self.accounts.keep(&chunk);
+        self.accounts.keep(chunk);
         if let Some(error) = chunk.error() {
             self.fail(&error);
         } else if self.n_bytes() > TEXT_BYTES_MAX {
@@ -179,18 +193,31 @@ impl Answer {
         }
     }
 
-    /// An event that is no JSON as it stands. The standard reads a stream with replacement
-    /// characters for what is no UTF-8, so an event may be JSON after that.
-    fn take_event_lossily(&mut self, data: &[u8], read: ReadStamp) {
-        match String::from_utf8_lossy(data) {
-            Cow::Owned(text) if Chunk::parse(text.as_bytes()).is_ok() => {
-                let note = "invalid UTF-8 in the stream";
-                if !self.notes.iter().any(|known| known == note) {
-                    self.notes.push(note.to_owned());
-                }
-                self.take_event(text.as_bytes(), read);
-            }
-            _ => self.parse_errors += 1,
+    /// An event that a strict reader refuses. The standard reads a stream with replacement
+    /// characters for what is no UTF-8, and some JSON is plain enough to be mended: text is never
+    /// given up for it. What is no JSON by its grammar is counted in any case.
+    fn take_odd_data(&mut self, data: &[u8], read: ReadStamp) {
+        let text = String::from_utf8_lossy(data);
+        if let (Cow::Owned(_), Ok(chunk)) = (&text, Chunk::parse(text.as_bytes())) {
+            self.note_once("invalid UTF-8 in the stream");
+            return self.take_chunk(&chunk, read);
+        }
+        let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+        let mended = mended::json(&text).unwrap_or_default();
+        if let Ok(chunk) = Chunk::parse(mended.as_bytes()) {
+            self.parse_errors += u64::from(!is_json);
+            self.note_once("JSON that had to be mended");
+            self.take_chunk(&chunk, read);
+        } else if let Some(error) = stray_error(mended.as_bytes()) {
+            self.fail(&error);
+        } else {
+            self.parse_errors += 1;
+        }
+    }
+
+    fn note_once(&mut self, note: &str) {
+        if !self.notes.iter().any(|known| known == note) {
+            self.notes.push(note.to_owned());
         }
     }
 
@@ -300,12 +327,6 @@ impl Accounts {
             }
         }
     }
-}
-
-/// The message in an event that is named `error`: JSON or plain text.
-fn error_in(data: &[u8]) -> String {
-    let said = Chunk::parse(data).ok().and_then(|chunk| chunk.error().or_else(|| chunk.message()));
-    said.unwrap_or_else(|| cut(&String::from_utf8_lossy(data), ERROR_BYTES_MAX).to_owned())
 }
 
 fn micros(gap: Duration) -> u32 {
