@@ -89,7 +89,7 @@ fn bare_error(fields: &Map<String, Value>) -> Option<String> {
         code => code.is_some_and(is_bad_code),
     };
     let is_no_success = fields.get("success") == Some(&Value::Bool(false));
-    message(fields).filter(|_| is_no_success || CODES.iter().any(|key| is_bad(key)))
+    message(fields).filter(|_| is_no_success || CODES.iter().any(is_bad))
 }
 
 /// The words for people, cut to [`ERROR_BYTES_MAX`].
