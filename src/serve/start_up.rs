@@ -25,9 +25,8 @@ impl StartUp {
                     bytes(info.file_bytes)
                 ),
                 format!(
-                    "context: {} tokens (trained for {}), KV cache {} in {}",
-                    settings.n_ctx,
-                    info.n_ctx_train,
+                    "context: {}, KV cache {} in {}",
+                    context(settings.n_ctx, info.n_ctx_train),
                     bytes(settings.kv_bytes),
                     settings.kv_type
                 ),
@@ -44,6 +43,21 @@ impl StartUp {
 impl fmt::Display for StartUp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.lines.join("\n"))
+    }
+}
+
+/// llama.cpp rounds a context up to a multiple of so many tokens.
+const PADDED_TO: u32 = 256;
+
+/// The size of the context, in tokens, beside the one that the model was trained for; 0 is unknown.
+fn context(n_ctx: u32, n_ctx_train: u32) -> String {
+    match n_ctx_train {
+        0 => format!("{n_ctx} tokens"),
+        trained if trained.next_multiple_of(PADDED_TO) < n_ctx => format!(
+            "{n_ctx} tokens, more than the {trained} that the model was trained for: beyond those \
+             its answers can be nonsense"
+        ),
+        trained => format!("{n_ctx} tokens (trained for {trained})"),
     }
 }
 
@@ -77,6 +91,16 @@ fn scaled(n: u64, units: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_beyond_the_trained_one_is_said() {
+        assert_eq!(context(8192, 8192), "8192 tokens (trained for 8192)");
+        assert_eq!(context(512, 0), "512 tokens");
+        assert_eq!(context(8192, 8000), "8192 tokens (trained for 8000)", "padded by llama.cpp");
+        let beyond = "8193 tokens, more than the 8192 that the model was trained for: beyond those \
+                      its answers can be nonsense";
+        assert_eq!(context(8193, 8192), beyond);
+    }
 
     #[test]
     fn three_digits_and_a_unit() {
