@@ -100,9 +100,34 @@ impl Purse {
     }
 }
 
+/// An amount of money: cents, and two digits of it where it is less than that.
+pub fn usd(amount: f64) -> String {
+    let mut decimals = 2;
+    let mut unit = 0.1;
+    while decimals < 8 && amount > 0.0 && amount < unit {
+        decimals += 1;
+        unit /= 10.0;
+    }
+    format!("{amount:.decimals$} USD")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_amounts_are_not_nothing() {
+        for (amount, text) in [
+            (0.0, "0.00 USD"),
+            (12.345, "12.35 USD"),
+            (0.1, "0.10 USD"),
+            (0.0123, "0.012 USD"),
+            (0.000_08, "0.000080 USD"),
+            (1e-12, "0.00000000 USD"),
+        ] {
+            assert_eq!(usd(amount), text);
+        }
+    }
     use crate::bench::config::values::NonNegative;
 
     fn purse(max_usd: f64) -> Purse {

@@ -1,13 +1,14 @@
 //! `matrix --interleave`, `--max-cost`, what a resumed run takes over, what the server itself counts,
 //! and the memory that it keeps.
 
+use std::collections::HashSet;
 use std::fs;
 
 use serde_json::Value;
 
 use crate::support::matrix::{ANY_PORT, Bench, GOOD, SHORT, text, wait_for_journal};
 use crate::support::nvml_stub::NvmlStub;
-use crate::support::scripted::{ScriptedServer, Step};
+use crate::support::scripted::{ScriptedServer, Step, good_answer};
 
 /// An engine that writes down when it runs, and fails if another one runs meanwhile.
 fn alone(bench: &Bench, name: &str) -> String {
@@ -18,6 +19,49 @@ fn alone(bench: &Bench, name: &str) -> String {
          {} & pid=$!; wait $pid",
         GOOD.replace("exec ", "")
     )
+}
+
+/// Two passes over two files that share prompts, on a server that runs already.
+#[test]
+fn a_server_that_is_not_restarted_is_never_sent_a_prompt_twice() {
+    let bench = Bench::new();
+    let file = |range: std::ops::Range<u32>| -> String {
+        range.map(|i| format!("{{\"text\": \"prompt {i}\"}}\n")).collect()
+    };
+    fs::write(bench.path("one.jsonl"), file(0..4)).unwrap();
+    fs::write(bench.path("two.jsonl"), file(10..14)).unwrap();
+    fs::write(bench.path("shares.jsonl"), file(3..7)).unwrap();
+    let server = ScriptedServer::start(vec![vec![Step::Send(good_answer(2))]]);
+    let config = |prompts: &str| {
+        let text = format!(
+            "[target]\nname = \"r\"\nchange = \"\"\nprecision = \"none\"\nmodel = \"m\"\n\
+             base_url = \"{}\"\n[workload]\nprompts = {prompts}\nwarmup = 0\nmax_tokens = 2\n\
+             concurrency = [1]\nrequests = 4\nrepeats = 2\n",
+            server.url()
+        );
+        fs::write(bench.path("r.toml"), text).unwrap();
+        bench.matrix(&[bench.path("r.toml")], &[]).current_dir(bench.path("")).output().unwrap()
+    };
+    let said = text(&config("[\"one.jsonl\", \"two.jsonl\"]"));
+    let bodies = || -> Vec<String> {
+        let requests = server.requests();
+        requests
+            .iter()
+            .filter_map(|whole| Some(whole.split_once("\r\n\r\n")?.1.to_owned()))
+            .collect()
+    };
+    let sent = bodies();
+    assert_eq!(sent.len(), 16, "{said}");
+    assert_eq!(sent.iter().collect::<HashSet<_>>().len(), 16, "{sent:?}");
+    assert_eq!(sent.iter().filter(|body| body.contains("[pass 2]")).count(), 8, "{sent:?}");
+
+    let flags = |file: &Value| file["levels"][0]["flags"].to_string();
+    fs::remove_dir_all(bench.path("results")).unwrap();
+    config("[\"one.jsonl\", \"shares.jsonl\"]");
+    let shared: Vec<bool> =
+        bench.results().iter().map(|file| flags(file).contains("duplicate_prompts")).collect();
+    // The second file has one of the first one's prompts; two passes salt it alike.
+    assert_eq!(shared.iter().filter(|shared| **shared).count(), 2, "{shared:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::BadInput;
 use super::plan as precision;
+use crate::bench::budget::usd;
 use crate::bench::config::{Config, PromptSource};
 use crate::bench::plan::PlannedTarget;
 use crate::bench::progress::{counted, round};
@@ -36,18 +37,39 @@ pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadI
     let earlier =
         store::read_folder(&harness.out, store::Part::Records(Gaps::Drop)).unwrap_or_default();
     for target in targets {
-        let name = &target.config.target.name;
-        let (levels, requests) = target.size();
-        let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
-        harness.progress.say(&format!("{name}: {levels}, {requests}"));
+        say_size(harness, target);
         let pilot = pilot(&target.config, &earlier);
         for line in precision::short(&precision::plan(&target.config, pilot.map(|run| &run.file))) {
             harness.progress.say(&line);
         }
         harness.progress.say(&time(target, pilot));
-        if let Some(line) = cost(harness, target)? {
-            harness.progress.say(&line);
-        }
+        say_cost(harness, target)?;
+    }
+    Ok(())
+}
+
+/// The same for a sweep, whose precision is that of the lines through it, and not known before.
+///
+/// # Errors
+/// As for [`announce`].
+pub fn announce_sweep(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadInput> {
+    for target in targets {
+        say_size(harness, target);
+        say_cost(harness, target)?;
+    }
+    Ok(())
+}
+
+fn say_size(harness: &Harness, target: &PlannedTarget) {
+    let name = &target.config.target.name;
+    let (levels, requests) = target.size();
+    let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
+    harness.progress.say(&format!("{name}: {levels}, {requests}"));
+}
+
+fn say_cost(harness: &Harness, target: &PlannedTarget) -> Result<(), BadInput> {
+    if let Some(line) = cost(harness, target)? {
+        harness.progress.say(&line);
     }
     Ok(())
 }
@@ -101,13 +123,12 @@ fn cost(harness: &Harness, target: &PlannedTarget) -> Result<Option<String>, Bad
     };
     let tokens = tokens(config);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole tokens")]
-    let usd = price.cost_usd(tokens.prompt as u64, 0, tokens.output);
-    let limit = harness
-        .budget
-        .max_usd()
-        .map_or(String::new(), |max| format!("; stops before {max:.2} USD"));
+    let most = price.cost_usd(tokens.prompt as u64, 0, tokens.output);
+    let limit = harness.budget.max_usd();
+    let limit = limit.map_or(String::new(), |max| format!("; stops before {}", usd(max)));
+    let most = usd(most);
     Ok(Some(format!(
-        "  cost: about {:.0} prompt tokens and up to {} output tokens, {usd:.2} USD{limit}",
+        "  cost: about {:.0} prompt tokens and up to {} output tokens, {most}{limit}",
         tokens.prompt, tokens.output
     )))
 }

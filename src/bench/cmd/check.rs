@@ -6,6 +6,7 @@ use super::measuring::{Common, Session, block_on};
 use super::{BadInput, answer};
 use crate::bench::engine::Kind;
 use crate::bench::plan::{Plan, Selection};
+use crate::bench::prompts::SentPrompts;
 use crate::bench::runner::{Work, check_target};
 use crate::exit_codes;
 
@@ -35,7 +36,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         }
         for target in plan.targets {
             let name = target.config.target.name.clone();
-            let work = Work { config: target.config, spec: target.spec, repeat: 1 };
+            let sent = SentPrompts::default();
+            let work = Work { config: target.config, spec: target.spec, repeat: 1, sent };
             match check_target(&session.harness, &work).await {
                 Ok(said) => answer(&format!("{name}: ok, it says {said:?}\n"))?,
                 Err(why) => {

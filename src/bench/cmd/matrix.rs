@@ -12,7 +12,7 @@ use crate::bench::config::{CostConfig, PromptSource};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
 use crate::bench::progress::{counted, round};
 use crate::bench::runner::{
-    Earlier, Harness, Outcome, Work, mismatch, run_interleaved, run_target,
+    Earlier, Harness, Outcome, SentByServer, Work, mismatch, run_interleaved, run_target,
 };
 use crate::exit_codes;
 use crate::results::store::StoreError;
@@ -137,6 +137,7 @@ async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result
         Order::Interleaved => vec![pair(&plan)?.to_vec()],
     };
     let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut servers = SentByServer::default();
     'all: for group in &groups {
         let started = Instant::now();
         for repeat in 1..=group[0].config.workload.repeats.get() {
@@ -144,7 +145,7 @@ async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result
             if harness.cancel.is_cancelled() {
                 break 'all;
             }
-            let written = measure(harness, group, repeat).await?;
+            let written = measure(harness, group, repeat, &mut servers).await?;
             for outcome in &written {
                 session.tell(outcome);
             }
@@ -162,11 +163,13 @@ async fn measure(
     harness: &Harness,
     group: &[&PlannedTarget],
     repeat: u32,
+    servers: &mut SentByServer,
 ) -> Result<Vec<Outcome>, StoreError> {
     let work = |target: &&PlannedTarget| Work {
         config: target.config.clone(),
         spec: target.spec.clone(),
         repeat,
+        sent: servers.of(&target.config),
     };
     let works: Vec<Work> = group.iter().map(work).collect();
     match works.as_slice() {

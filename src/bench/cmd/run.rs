@@ -17,6 +17,7 @@ use crate::bench::config::{
     Target, TimeLimit, TimeSpan, Workload,
 };
 use crate::bench::plan::PlannedTarget;
+use crate::bench::prompts::SentPrompts;
 use crate::bench::runner::{Work, run_target};
 use crate::bench::secrets::Secrets;
 
@@ -174,7 +175,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     common.make_out()?;
     super::measuring::block_on(async move {
         let mut session = Session::start(&common).await?;
-        let work = Work { config, spec: None, repeat: 1 };
+        let work = Work { config, spec: None, repeat: 1, sent: SentPrompts::default() };
         let target = PlannedTarget { config: work.config.clone(), spec: None };
         announce(&session.harness, std::slice::from_ref(&target))?;
         let (levels, requests) = target.size();

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::ExactPromptsError;
+use super::{ExactPromptsError, Spending};
 use crate::bench::client::{Endpoint, EndpointKind};
 use crate::bench::http::Http;
 use crate::bench::load::{LevelSpec, Unobserved, run_level};
 use crate::bench::prompts::{Prompt, PromptCursor, PromptFile, PromptReuse};
+use crate::measure::level::EndedBy;
 use crate::measure::trace::{Outcome, RequestTrace};
 
 /// A server under load answers late; one that never answers is not waited for.
@@ -42,6 +43,7 @@ pub(super) struct Tokenize<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trial<'a> {
     pub(super) endpoint: &'a Endpoint,
+    pub(super) spending: Spending<'a>,
     pub(super) cancel: &'a CancellationToken,
 }
 
@@ -114,12 +116,19 @@ impl Trial<'_> {
     async fn send(&self, prompt: &Prompt) -> Result<RequestTrace, ExactPromptsError> {
         let file = PromptFile::of_one(prompt.clone());
         let mut cursor = PromptCursor::new(file, None, PromptReuse::Allow);
-        let spec = LevelSpec { warmup: 0, max_attempts: 1, ..LevelSpec::closed(1, 1) };
+        let purse = self.spending.budget.purse(self.spending.config, cursor.file());
+        let spec = LevelSpec { warmup: 0, max_attempts: 1, purse, ..LevelSpec::closed(1, 1) };
         let run = run_level(self.endpoint, &mut cursor, &spec, &Unobserved, self.cancel)
             .await
             .map_err(|error| ExactPromptsError::Trial(error.to_string()))?;
         let trace = run.traces.into_iter().next();
-        trace.ok_or_else(|| ExactPromptsError::Trial("no request was sent".into()))
+        trace.ok_or_else(|| {
+            let why = match run.ended_by {
+                EndedBy::MaxCost => "it could cost more than --max-cost leaves",
+                _ => "no request was sent",
+            };
+            ExactPromptsError::Trial(why.to_owned())
+        })
     }
 }
 

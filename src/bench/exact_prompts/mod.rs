@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::count::{Counter, Tokenize, Trial};
 use self::words::{COMMON, Measure, OPENING, conversation};
+use super::budget::Budget;
 use super::client::Endpoint;
-use super::config::ShapePoint;
+use super::config::{Config, ShapePoint};
 use super::http::Http;
 use super::prompts::{Prompt, PromptFile};
 
@@ -80,6 +81,15 @@ pub struct PromptMaker<'a> {
     measure: Measure,
 }
 
+/// The money for trial requests at a provider that charges by the token.
+#[derive(Debug, Clone, Copy)]
+pub struct Spending<'a> {
+    /// That of the whole run.
+    pub budget: &'a Budget,
+    /// Whose price it is.
+    pub config: &'a Config,
+}
+
 /// The server that counts.
 #[derive(Debug, Clone, Copy)]
 pub struct CountingServer<'a> {
@@ -91,6 +101,8 @@ pub struct CountingServer<'a> {
     pub key: Option<&'a str>,
     /// For what is not timed.
     pub http: &'a Http,
+    /// What trial requests may cost.
+    pub spending: Spending<'a>,
     /// Ctrl-C.
     pub cancel: &'a CancellationToken,
 }
@@ -113,7 +125,7 @@ impl<'a> PromptMaker<'a> {
         Ok(Self { counter, measure: Measure { words, around_prompt, around_earlier } })
     }
 
-    /// `n` prompts of one shape, each a different one.
+    /// `n` prompts of one shape, each a different one, and other ones for each `series`.
     ///
     /// # Errors
     /// If the shape is too short for the model's template, or the count of a whole prompt is not
@@ -121,9 +133,10 @@ impl<'a> PromptMaker<'a> {
     pub async fn make(
         &self,
         point: &ShapePoint,
+        series: u64,
         n: usize,
     ) -> Result<PromptFile, ExactPromptsError> {
-        let seed = words::seed(point);
+        let seed = words::seed(point, series);
         // Counted, perhaps by a request, and so never measured.
         let trial = self.measure.make(point, !seed, 1)?;
         let counted = self.counter.count(&trial.prompts[0]).await?;
@@ -136,7 +149,8 @@ impl<'a> PromptMaker<'a> {
 
 /// The quickest way to a count that agrees with the usage, which is what results hold.
 async fn choose(server: CountingServer<'_>) -> Result<Counter<'_>, ExactPromptsError> {
-    let trial = Trial { endpoint: server.endpoint, cancel: server.cancel };
+    let trial =
+        Trial { endpoint: server.endpoint, spending: server.spending, cancel: server.cancel };
     let tokenize = Tokenize {
         http: server.http,
         root: server.base_url.strip_suffix("/v1").unwrap_or(server.base_url),

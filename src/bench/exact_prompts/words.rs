@@ -173,10 +173,15 @@ impl Measure {
     }
 }
 
-/// The seed of a shape's prompts: combinations share no prompts' beginnings.
-pub(super) fn seed(point: &ShapePoint) -> u64 {
+/// The seed of a shape's prompts: combinations share no prompts' beginnings, nor do series.
+pub(super) fn seed(point: &ShapePoint, series: u64) -> u64 {
+    // An odd factor (2⁶⁴ ÷ the golden ratio) gives each series a place of its own, far from others.
+    let place = series.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let part = |number: NonZeroU32| u64::from(number.get());
-    (part(point.prompt_tokens) << 40) ^ (part(point.output_tokens) << 20) ^ u64::from(point.depth)
+    place
+        ^ (part(point.prompt_tokens) << 40)
+        ^ (part(point.output_tokens) << 20)
+        ^ u64::from(point.depth)
 }
 
 struct Dice<'a> {

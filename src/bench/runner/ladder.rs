@@ -8,13 +8,14 @@ use super::endpoint::{level_spec, prompt_reuse};
 use super::level::{self, Measured, Surroundings};
 use super::target::Work;
 use super::{Harness, meta, probe, scrape};
+use crate::bench::budget::usd;
 use crate::bench::client::Endpoint;
 use crate::bench::config::{Config, Target};
 use crate::bench::engine::{Kind, NotMeasured, RunningServer};
 use crate::bench::load::{Arrivals, LevelObserver, LevelSpec, Start};
 use crate::bench::progress::{LevelProgress, Progress, Wanted};
 use crate::bench::prompt_tokens::PromptTokens;
-use crate::bench::prompts::{PromptCursor, PromptFile};
+use crate::bench::prompts::{PromptCursor, PromptFile, SentPrompts};
 use crate::measure::level::{EndedBy, SingleStream, StartMode};
 use crate::measure::trace::RequestTrace;
 use crate::results::journal::{Journal, LevelHead};
@@ -48,10 +49,10 @@ impl Ladder {
         Self { identity, cursor: None, single: None }
     }
 
-    /// Its prompts are there.
-    pub fn put_prompts(&mut self, config: &Config, prompts: PromptFile) {
+    /// Its prompts are there, for a server that has been sent these.
+    pub fn put_prompts(&mut self, config: &Config, prompts: PromptFile, sent: SentPrompts) {
         let seed = config.workload.shuffle_seed;
-        self.cursor = Some(PromptCursor::new(prompts, seed, prompt_reuse(config)));
+        self.cursor = Some(PromptCursor::for_server(prompts, seed, prompt_reuse(config), sent));
     }
 }
 
@@ -165,8 +166,8 @@ impl Run<'_> {
 
     /// The budget is used up: nothing more is measured, which was asked for.
     fn too_expensive(&self) -> NotMeasured {
-        let spent = self.harness.budget.spent_usd();
-        let text = format!("stopped at {spent:.2} USD, before --max-cost was passed");
+        let spent = usd(self.harness.budget.spent_usd());
+        let text = format!("stopped at {spent}, before --max-cost was passed");
         NotMeasured::new(Kind::Skipped, "max_cost", text)
     }
 

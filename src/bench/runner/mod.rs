@@ -21,7 +21,7 @@ pub use interleave::{mismatch, run_interleaved};
 pub use ladder::Step;
 pub use meta::{Commit, now};
 pub use server::check_target;
-pub use target::{Outcome, Work, run_target};
+pub use target::{Outcome, SentByServer, Work, run_target};
 
 use std::path::PathBuf;
 

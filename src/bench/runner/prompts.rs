@@ -6,12 +6,13 @@ use std::num::NonZeroU32;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::for_probe;
+use crate::bench::budget::Budget;
 use crate::bench::client::Endpoint;
 use crate::bench::config::{Config, PromptSource, ShapePoint, Workload};
 use crate::bench::engine::{Kind, NotMeasured};
-use crate::bench::exact_prompts::{CountingServer, PromptMaker};
+use crate::bench::exact_prompts::{CountingServer, PromptMaker, Spending};
 use crate::bench::http::Http;
-use crate::bench::prompts::PromptFile;
+use crate::bench::prompts::{PromptFile, SentPrompts};
 use crate::bench::secrets::Secrets;
 
 /// The prompts of one results file.
@@ -47,6 +48,21 @@ pub fn read(config: &Config) -> Result<Vec<Prompts>, NotMeasured> {
     config.workload.sources().into_iter().map(prompts).collect()
 }
 
+/// The server that the prompts are for.
+#[derive(Clone, Copy)]
+pub struct Server<'a> {
+    /// Where requests go.
+    pub endpoint: &'a Endpoint,
+    /// Its base URL.
+    pub base_url: &'a str,
+    /// Its API key.
+    pub secrets: &'a Secrets,
+    /// What it has been sent.
+    pub sent: &'a SentPrompts,
+    /// What the requests may cost.
+    pub budget: &'a Budget,
+}
+
 /// Makes those that have to be made.
 ///
 /// # Errors
@@ -54,9 +70,7 @@ pub fn read(config: &Config) -> Result<Vec<Prompts>, NotMeasured> {
 pub async fn make(
     prompts: Vec<Prompts>,
     config: &Config,
-    endpoint: &Endpoint,
-    base_url: &str,
-    secrets: &Secrets,
+    server: Server<'_>,
     cancel: &CancellationToken,
 ) -> Result<Vec<PromptFile>, NotMeasured> {
     let failed = |text: String| NotMeasured::new(Kind::CheckFailed, "no_exact_prompts", text);
@@ -64,17 +78,23 @@ pub async fn make(
         return Ok(prompts.into_iter().filter_map(Prompts::into_file).collect());
     }
     let http = Http::new(config.target.ca_file.as_deref()).map_err(failed)?;
-    let endpoint = for_probe(endpoint, NonZeroU32::MIN, false);
-    let key = secrets.key();
-    let server = CountingServer { endpoint: &endpoint, base_url, key, http: &http, cancel };
+    let endpoint = for_probe(server.endpoint, NonZeroU32::MIN, false);
+    let counting = CountingServer {
+        endpoint: &endpoint,
+        base_url: server.base_url,
+        key: server.secrets.key(),
+        http: &http,
+        spending: Spending { budget: server.budget, config },
+        cancel,
+    };
     let maker =
-        PromptMaker::new(server).await.map_err(|error| failed(format!("failed to {error}")))?;
+        PromptMaker::new(counting).await.map_err(|error| failed(format!("failed to {error}")))?;
     let mut files = Vec::with_capacity(prompts.len());
     for prompts in prompts {
         files.push(match prompts {
             Prompts::Read(file) => file,
             Prompts::Shaped(point) => maker
-                .make(&point, wanted(&config.workload))
+                .make(&point, server.sent.made_before(point.sha256()), wanted(&config.workload))
                 .await
                 .map_err(|error| failed(format!("failed to {error}")))?,
         });

@@ -1,6 +1,7 @@
 //! One target, one pass over its ladder: its turns, each one life of its server, and one results
 //! file for each prompts file.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::drafts::Drafts;
@@ -13,6 +14,7 @@ use crate::bench::client;
 use crate::bench::config::{Config, EndpointKind, EngineSpec};
 use crate::bench::engine::{Kind, NotMeasured, RunningServer, program_sha256};
 use crate::bench::prompt_tokens::PromptTokens;
+use crate::bench::prompts::SentPrompts;
 use crate::bench::secrets::Secrets;
 use crate::exit_codes;
 use crate::results::record::{ResultsFile, ServerMeta};
@@ -27,6 +29,24 @@ pub struct Work {
     pub spec: Option<EngineSpec>,
     /// Which pass over the ladder this is, from 1.
     pub repeat: u32,
+    /// What the server has been sent; nothing, if it is started for this pass.
+    pub sent: SentPrompts,
+}
+
+/// What the servers that run already, and that we do not restart, have been sent.
+#[derive(Debug, Default)]
+pub struct SentByServer(HashMap<(String, String), SentPrompts>);
+
+impl SentByServer {
+    /// What a target's server has been sent: nothing, if it is yet to be started.
+    pub fn of(&mut self, config: &Config) -> SentPrompts {
+        if config.engine.is_some() {
+            return SentPrompts::default();
+        }
+        let target = &config.target;
+        let server = (target.base_url.as_str().to_owned(), target.model.to_string());
+        self.0.entry(server).or_default().clone()
+    }
 }
 
 /// A results file that was written, and what it makes the exit code.
@@ -229,9 +249,16 @@ impl Turn<'_> {
     ) -> Result<(), NotMeasured> {
         let Some(prompts) = material.prompts.take() else { return Ok(()) };
         let (config, cancel) = (&self.work.config, &self.harness.cancel);
-        let files = prompts::make(prompts, config, endpoint, base_url, secrets, cancel).await?;
+        let server = prompts::Server {
+            endpoint,
+            base_url,
+            secrets,
+            sent: &self.work.sent,
+            budget: &self.harness.budget,
+        };
+        let files = prompts::make(prompts, config, server, cancel).await?;
         for (ladder, file) in material.ladders.iter_mut().zip(files) {
-            ladder.put_prompts(config, file);
+            ladder.put_prompts(config, file, self.work.sent.clone());
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Args;
 use crate::bench::cmd::BadInput;
+use crate::bench::cmd::announce::announce_sweep;
 use crate::bench::cmd::measuring::{Common, Session};
 use crate::bench::config::engines::engines_path;
 use crate::bench::config::shape::Shape;
@@ -13,7 +14,7 @@ use crate::bench::config::values::{Ladder, Requests};
 use crate::bench::config::{Config, EnginesFile, Workload};
 use crate::bench::plan::PlannedTarget;
 use crate::bench::progress::counted;
-use crate::bench::runner::{Work, run_target};
+use crate::bench::runner::{SentByServer, Work, run_target};
 use crate::exit_codes;
 use crate::results::store::StoredRun;
 
@@ -46,6 +47,7 @@ impl Sweep {
     /// If results cannot be written.
     pub(super) async fn run(self, common: &Common) -> anyhow::Result<([Vec<StoredRun>; 2], u8)> {
         let mut session = Session::start(common).await?;
+        announce_sweep(&session.harness, &self.targets.clone().map(both_turns))?;
         session.measure_floor(&[1]).await;
         let (mut runs, mut codes) = ([Vec::new(), Vec::new()], Vec::new());
         let size = |target: &PlannedTarget| target.size();
@@ -56,13 +58,17 @@ impl Sweep {
         session.harness.progress.plan(levels, requests);
         let (levels, requests) = (counted(levels as u64, "level"), counted(requests, "request"));
         session.harness.progress.say(&format!("{levels}, {requests}"));
+        // For both turns of a side: the second one gets other prompts, whoever serves it.
+        let mut servers = SentByServer::default();
+        let sent = [0, 1].map(|side| servers.of(&self.targets[side].config));
         for (turn, &side) in TURNS.iter().enumerate() {
             if session.harness.cancel.is_cancelled() {
                 return Ok((runs, exit_codes::INTERRUPTED));
             }
             let PlannedTarget { config, spec } = self.targets[side].clone();
             let repeat = if turn < TURNS.len() / 2 { 1 } else { 2 };
-            for outcome in run_target(&session.harness, &Work { config, spec, repeat }).await? {
+            let work = Work { config, spec, repeat, sent: sent[side].clone() };
+            for outcome in run_target(&session.harness, &work).await? {
                 session.tell(&outcome);
                 codes.push(outcome.code);
                 runs[side].push(StoredRun { path: outcome.path, file: outcome.file.brief() });
@@ -72,6 +78,12 @@ impl Sweep {
         // Ten requests are few for a level of its own, and no failure of the sweep.
         Ok((runs, exit_codes::worst(codes.into_iter().chain(interrupted))))
     }
+}
+
+/// All that a target is sent, for what is said before.
+fn both_turns(mut target: PlannedTarget) -> PlannedTarget {
+    target.config.workload.repeats = NonZeroU32::MIN.saturating_add(1);
+    target
 }
 
 fn target_of(path: &Path, args: &Args) -> anyhow::Result<PlannedTarget> {

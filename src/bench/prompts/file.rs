@@ -1,16 +1,8 @@
-//! Prompts: a file of them, and the cursor that deals them out.
-//!
-//! A file is JSON lines: `{"id": …, "text": …}` for one user message, or `{"id": …, "messages":
-//! […]}` for a conversation. One cursor lives as long as the server that it feeds, through warm-up
-//! and levels, so that no prompt meets a cache that an earlier one has filled.
+//! A file of prompts, as JSON lines: `{"id": …, "text": …}` for one user message, or `{"id": …,
+//! "messages": […]}` for a conversation.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -150,7 +142,8 @@ impl Prompt {
         }
     }
 
-    fn canonical(&self) -> Vec<u8> {
+    /// The same bytes for the same prompt, whatever its spelling in a file.
+    pub(super) fn canonical(&self) -> Vec<u8> {
         Value::from(self.messages(None)).to_string().into_bytes()
     }
 }
@@ -164,113 +157,7 @@ fn put_in_front(message: &mut Value, salt: &str) {
     }
 }
 
-/// Whether one server may see the same prompt twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PromptReuse {
-    /// It may not: from the second pass on, a salt line makes each prompt a new one.
-    #[default]
-    Forbid,
-    /// It may: what a prompt cache does is what is measured.
-    Allow,
-}
-
-/// Deals out the prompts of a file, in order, for the life of one server. Clones share a position.
-#[derive(Debug, Clone)]
-pub struct PromptCursor {
-    deck: Arc<Deck>,
-}
-
-#[derive(Debug)]
-struct Deck {
-    file: PromptFile,
-    order: Vec<u32>,
-    /// Whether the prompt at that place of the order is equal to an earlier one.
-    repeats: Vec<bool>,
-    reuse: PromptReuse,
-    dealt: AtomicU64,
-}
-
-/// One prompt that was dealt out.
-#[derive(Debug, Clone)]
-pub struct Draw {
-    deck: Arc<Deck>,
-    /// Its position in the file.
-    pub prompt_index: u32,
-    /// How often the file has been gone through, this time included: from 1.
-    pub pass: u64,
-    /// Whether the very same text was dealt out before.
-    pub is_repeated: bool,
-}
-
-impl PromptCursor {
-    /// A cursor at the start of a file, in file order or in the order that a seed gives.
-    pub fn new(file: PromptFile, shuffle_seed: Option<u64>, reuse: PromptReuse) -> Self {
-        let n = u32::try_from(file.prompts.len()).unwrap_or(u32::MAX);
-        let mut order: Vec<u32> = (0..n).collect();
-        if let Some(seed) = shuffle_seed {
-            shuffle(&mut order, seed);
-        }
-        let repeats = repeats(&file.prompts, &order);
-        Self { deck: Arc::new(Deck { file, order, repeats, reuse, dealt: AtomicU64::new(0) }) }
-    }
-
-    /// The file that it deals from.
-    pub fn file(&self) -> &PromptFile {
-        &self.deck.file
-    }
-
-    /// Prompts dealt out so far.
-    pub fn n_dealt(&self) -> u64 {
-        self.deck.dealt.load(Ordering::Relaxed)
-    }
-
-    /// The next prompt; after the last one the first again.
-    pub fn draw(&self) -> Draw {
-        let dealt = self.deck.dealt.fetch_add(1, Ordering::Relaxed);
-        let n = self.deck.order.len() as u64;
-        let place = usize::try_from(dealt % n).expect("less than a length");
-        let pass = dealt / n + 1;
-        let starts_again = pass > 1 && self.deck.reuse == PromptReuse::Allow;
-        Draw {
-            deck: Arc::clone(&self.deck),
-            prompt_index: self.deck.order[place],
-            pass,
-            is_repeated: starts_again || self.deck.repeats[place],
-        }
-    }
-}
-
-/// For each place of an order, whether an equal prompt stands before it.
-fn repeats(prompts: &[Prompt], order: &[u32]) -> Vec<bool> {
-    let mut seen = HashSet::new();
-    let digest = |index: &u32| Sha256::digest(prompts[*index as usize].canonical());
-    order.iter().map(|index| !seen.insert(digest(index))).collect()
-}
-
-impl Draw {
-    /// The prompt itself.
-    pub fn prompt(&self) -> &Prompt {
-        &self.deck.file.prompts[self.prompt_index as usize]
-    }
-
-    /// The salt line that goes in front of it: the same for everybody, different in each pass.
-    pub fn salt(&self) -> Option<String> {
-        let salted = self.pass > 1 && self.deck.reuse == PromptReuse::Forbid;
-        salted.then(|| format!("[pass {}]\n", self.pass))
-    }
-}
-
-/// Fisher–Yates over a generator whose stream is specified: the same seed gives the same order
-/// for ever. The modulo's bias is under n / 2⁶⁴.
-fn shuffle(order: &mut [u32], seed: u64) {
-    let mut random = ChaCha20Rng::seed_from_u64(seed);
-    for last in (1..order.len()).rev() {
-        let other = random.next_u64() % (last as u64 + 1);
-        order.swap(last, usize::try_from(other).expect("not above an index"));
-    }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(in crate::bench) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a String does not fail");
@@ -286,35 +173,19 @@ mod tests {
         PromptFile::parse(Path::new("p.jsonl"), text.as_bytes())
     }
 
-    fn cursor(n: usize, seed: Option<u64>, reuse: PromptReuse) -> PromptCursor {
-        let lines: String = (0..n).map(|i| format!("{{\"text\":\"p{i}\"}}\n")).collect();
-        PromptCursor::new(parse(&lines).unwrap(), seed, reuse)
-    }
-
     #[test]
-    fn both_shapes_are_read_and_repetitions_known() {
+    fn both_shapes_are_read() {
         let file = parse(concat!(
             "\u{feff}{\"id\": 1, \"text\": \"a\"}\r\n",
             "\n",
-            "{\"id\": \"x\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}]}\n",
-            "{\"text\": \"a\"}\n",
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+            "{\"id\": \"x\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}]}",
         ))
         .unwrap();
-        assert_eq!(file.prompts.len(), 4);
+        assert_eq!(file.prompts.len(), 2);
         assert_eq!(file.prompts[0], Prompt::Text("a".into()));
+        let system = json!({"role": "system", "content": "s"});
+        assert_eq!(file.prompts[1], Prompt::Messages(vec![system]));
         assert_eq!(file.sha256.len(), 64);
-        let repeated = |reuse| {
-            let prompts = PromptCursor::new(file.clone(), None, reuse);
-            (0..6).map(|_| prompts.draw().is_repeated).collect::<Vec<_>>()
-        };
-        let once = [false, false, true, true];
-        assert_eq!(
-            repeated(PromptReuse::Forbid),
-            [&once[..], &once[..2]].concat(),
-            "the same conversation in another shape is the same, and a salt makes it new"
-        );
-        assert_eq!(repeated(PromptReuse::Allow), [&once[..], &[true, true]].concat());
     }
 
     #[test]
@@ -337,39 +208,5 @@ mod tests {
         assert!(PromptFile::parse(Path::new("p"), b"{\"text\": \"\xff\"}\n").is_err());
         assert!(matches!(parse("\n\n"), Err(PromptsError::Empty(_))));
         assert!(PromptFile::read(Path::new("/nonexistent.jsonl")).is_err());
-    }
-
-    #[test]
-    fn a_second_pass_is_salted_in_front_of_everything() {
-        let prompts = cursor(2, None, PromptReuse::Forbid);
-        let draws: Vec<_> = (0..5).map(|_| prompts.draw()).collect();
-        let salts: Vec<_> = draws.iter().map(Draw::salt).collect();
-        let passes: Vec<_> = salts.iter().map(Option::as_deref).collect();
-        let (two, three) = (Some("[pass 2]\n"), Some("[pass 3]\n"));
-        assert_eq!(passes, [None, None, two, two, three]);
-        assert_eq!(draws[2].prompt().text(two), "[pass 2]\np0");
-        let conversation = Prompt::Messages(vec![
-            json!({"role": "system", "content": [{"type": "text", "text": "s"}]}),
-            json!({"role": "user", "content": "u"}),
-        ]);
-        let salted = conversation.messages(two);
-        assert_eq!(salted[0]["content"][0]["text"], "[pass 2]\n");
-        assert_eq!(salted[1]["content"], "u");
-        let reused = cursor(1, None, PromptReuse::Allow);
-        assert_eq!((reused.draw().salt(), reused.draw().salt()), (None, None));
-    }
-
-    #[test]
-    fn a_seed_gives_one_order_for_ever() {
-        let order = |seed| {
-            let prompts = cursor(8, seed, PromptReuse::Forbid);
-            (0..8).map(|_| prompts.draw().prompt_index).collect::<Vec<_>>()
-        };
-        assert_eq!(order(None), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(order(Some(1)), order(Some(1)));
-        assert_ne!(order(Some(1)), order(Some(2)));
-        let mut sorted = order(Some(1));
-        sorted.sort_unstable();
-        assert_eq!(sorted, order(None));
     }
 }
