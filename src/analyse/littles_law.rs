@@ -10,6 +10,9 @@ pub struct LevelPoint {
     pub concurrency: u32,
     /// Mean end-to-end latency: W.
     pub e2e_mean: Duration,
+    /// Half of the 95 % interval of that mean, which counts only independent observations; `None`
+    /// where there are too few, or none are known.
+    pub e2e_half: Option<Duration>,
     /// Median time to first token.
     pub ttft_p50: Duration,
     /// Tokens per second, of all streams together.
@@ -42,8 +45,14 @@ pub fn serial_expectation(
 pub struct Check {
     /// Requests in flight.
     pub concurrency: u32,
+    /// W(c).
+    pub e2e_mean: Duration,
+    /// Half of its 95 % interval.
+    pub e2e_half: Option<Duration>,
     /// W(c) / (c·S₁): 1 for a serial server, 1/c for a perfect batching one.
     pub e2e_ratio: f64,
+    /// Its 95 % interval, from the relative errors of W(c) and S₁; `None` where one is not known.
+    pub e2e_ratio_interval: Option<[f64; 2]>,
     /// TTFT(c) / ((c − 1)·E2E₁ + TTFT₁): 1 for a serial server, near 0 for a batching one.
     pub ttft_ratio: f64,
     /// X(c)/X(1): 1 for a serial server, c for a perfect batching one.
@@ -91,9 +100,16 @@ fn check_level(single: &LevelPoint, level: &LevelPoint) -> Check {
     } else {
         Behaviour::Between
     };
+    let e2e_ratio = ratio(level.e2e_mean, expected.e2e_mean);
+    // On the scale of logarithms, as for rates: a ratio is above nought.
+    let relative = |point: &LevelPoint| Some(ratio(point.e2e_half?, point.e2e_mean));
+    let half = relative(single).zip(relative(level)).map(|(one, other)| one.hypot(other));
     Check {
         concurrency: level.concurrency,
-        e2e_ratio: ratio(level.e2e_mean, expected.e2e_mean),
+        e2e_mean: level.e2e_mean,
+        e2e_half: level.e2e_half,
+        e2e_ratio,
+        e2e_ratio_interval: half.map(|half| [e2e_ratio * (-half).exp(), e2e_ratio * half.exp()]),
         ttft_ratio: ratio(level.ttft_p50, expected.ttft_p50),
         throughput_ratio: level.throughput_tps / single.throughput_tps,
         serialness,
@@ -106,23 +122,28 @@ impl Check {
     pub fn sentence(&self) -> String {
         let c = self.concurrency;
         let (times, wait) = (self.throughput_ratio, self.e2e_ratio * f64::from(c));
+        let interval = self.wait_interval();
         match self.behaviour {
             Behaviour::Serial => format!(
-                "c={c}: one at a time. Requests took {wait:.1}× as long as alone (Little's law \
-                 says {c}×), the first token came after {:.0} % of the wait that c − 1 requests \
+                "c={c}: one at a time. Requests took {wait:.1}× as long as alone ({interval}{} {c}×), \
+                 the first token came after {:.0} % of the wait that c − 1 requests \
                  ahead explain, and throughput stayed at {times:.2}×.{}",
+                match self.is_serial_wait() {
+                    Some(true) => "consistent with Little's law:",
+                    _ => "Little's law says",
+                },
                 self.ttft_ratio * 100.0,
                 self.beyond_the_law()
             ),
             Behaviour::Batching => format!(
-                "c={c}: all at once. Requests took {wait:.2}× as long as alone, and throughput \
-                 grew {times:.1}× (perfect would be {c}×).{}",
+                "c={c}: all at once. Requests took {wait:.2}× as long as alone ({interval}perfect \
+                 would be 1×), and throughput grew {times:.1}× (perfect would be {c}×).{}",
                 self.better_than_perfect()
             ),
             Behaviour::Between => format!(
                 "c={c}: between one at a time and all at once (serialness {:.2}). Requests took \
-                 {wait:.1}× as long as alone, and throughput grew {times:.1}× (one at a time: 1×, \
-                 perfect: {c}×).",
+                 {wait:.1}× as long as alone ({interval}one at a time: {c}×, perfect: 1×), and \
+                 throughput grew {times:.1}× (one at a time: 1×, perfect: {c}×).",
                 self.serialness
             ),
         }
@@ -133,6 +154,19 @@ impl Check {
 const TOLERANCE: f64 = 0.03;
 
 impl Check {
+    /// Whether the wait is what one request at a time gives, as far as the interval tells; `None`
+    /// without one.
+    pub fn is_serial_wait(&self) -> Option<bool> {
+        self.e2e_ratio_interval.map(|[low, high]| low <= 1.0 && 1.0 <= high)
+    }
+
+    /// The interval of W(c)/W(1), before what it is set against; empty without one.
+    fn wait_interval(&self) -> String {
+        let c = f64::from(self.concurrency);
+        let text = |[low, high]: [f64; 2]| format!("95 %: {:.2} to {:.2}; ", low * c, high * c);
+        self.e2e_ratio_interval.map_or(String::new(), text)
+    }
+
     /// What it means that c requests at once brought more than c times one.
     fn better_than_perfect(&self) -> &'static str {
         if self.throughput_ratio > f64::from(self.concurrency) * (1.0 + TOLERANCE) {
@@ -143,9 +177,12 @@ impl Check {
         }
     }
 
-    /// What a serial server's deviation from the law means; empty within the tolerance.
+    /// What a serial server's deviation from the law means; empty within the tolerance, and where
+    /// it may be chance.
     fn beyond_the_law(&self) -> &'static str {
-        if self.e2e_ratio > 1.0 + TOLERANCE {
+        if self.is_serial_wait() == Some(true) {
+            ""
+        } else if self.e2e_ratio > 1.0 + TOLERANCE {
             " That is more than waiting explains: each request itself took longer than at c=1 (the \
              server is slower with others in its queue, or the machine was slower by then)."
         } else if self.e2e_ratio < 1.0 - TOLERANCE {
@@ -197,6 +234,7 @@ mod tests {
         let point = |concurrency, e2e, ttft, throughput_tps| LevelPoint {
             concurrency,
             e2e_mean: seconds(e2e),
+            e2e_half: None,
             ttft_p50: seconds(ttft),
             throughput_tps,
         };
@@ -220,5 +258,30 @@ mod tests {
         let impossible = check(&[single, point(2, 1.0, 0.4, 46.0 * 4.5)]);
         assert!(impossible[0].sentence().contains("more than there can be"), "{impossible:?}");
         assert_eq!(check(&levels[1..]), []);
+    }
+
+    #[test]
+    fn an_interval_says_whether_a_deviation_may_be_chance() {
+        let point = |concurrency, e2e: f64, half: f64| LevelPoint {
+            concurrency,
+            e2e_mean: seconds(e2e),
+            e2e_half: Some(seconds(half)),
+            ttft_p50: seconds(e2e * 0.9),
+            throughput_tps: 50.0,
+        };
+        let found = |half| check(&[point(1, 2.0, 0.06), point(4, 8.6, half)])[0];
+        // 3 % and 4 % together are 5 %: 1.075·e^±0.05.
+        let chance = found(8.6 * 0.1);
+        let precise = found(8.6 * 0.04);
+        let [low, high] = precise.e2e_ratio_interval.unwrap();
+        assert_close(low, 1.075 * (-0.05_f64).exp());
+        assert_close(high, 1.075 * 0.05_f64.exp());
+        assert_eq!((chance.is_serial_wait(), precise.is_serial_wait()), (Some(true), Some(false)));
+        let said = chance.sentence();
+        assert!(said.contains("(95 %: 3.87 to 4.77; consistent with Little's law: 4×)"), "{said}");
+        assert!(!said.contains("more than waiting explains"), "{said}");
+        let said = precise.sentence();
+        assert!(said.contains("(95 %: 4.09 to 4.52; Little's law says 4×)"), "{said}");
+        assert!(said.contains("more than waiting explains"), "{said}");
     }
 }

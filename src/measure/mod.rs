@@ -8,6 +8,7 @@ pub mod batch_means;
 pub mod definitions;
 pub mod distribution;
 pub mod early_stopping;
+pub mod effective_mean;
 pub mod flags;
 pub mod goodput;
 pub mod hardware;

@@ -1,11 +1,13 @@
 //! Numbers → answers: measured ÷ predicted, Little's law, crossover, cost.
 
+use std::time::Duration;
+
 use super::evidence::{level_points, price_per_output_mtok};
 use super::html::{self, escape};
 use super::prediction::{self, Bandwidths};
 use super::svg::short;
 use super::views::{Run, value};
-use crate::analyse::littles_law::{self, Behaviour};
+use crate::analyse::littles_law::{self, Behaviour, Check};
 
 /// Decode speed against what the memory's bandwidth allows, and what prefill amounted to.
 pub fn roofline(runs: &[Run]) -> String {
@@ -62,13 +64,14 @@ pub fn littles_law(runs: &[Run]) -> String {
         let points = level_points(&run.stored.file);
         let checks = littles_law::check(&points);
         if let Some(last) = checks.last() {
-            words.push(format!("{} {}", run.name, behaviour(last.behaviour)));
+            words.push(format!("{} {}{}", run.name, behaviour(last.behaviour), consistent(last)));
         }
         rows.extend(checks.iter().map(|check| {
             vec![
                 run.name.clone(),
                 check.concurrency.to_string(),
-                format!("{:.2}", check.e2e_ratio),
+                seconds_with_half(check.e2e_mean, check.e2e_half),
+                ratio_with_interval(check.e2e_ratio, check.e2e_ratio_interval),
                 format!("{:.2}", check.ttft_ratio),
                 format!("{:.2}", check.throughput_ratio),
                 format!("{:.2}", check.serialness),
@@ -81,13 +84,33 @@ pub fn littles_law(runs: &[Run]) -> String {
     let head = [
         "run",
         "c",
-        "W(c) ÷ c·W(1): 1 serial, 1/c parallel",
+        "W(c), s (95 %)",
+        "W(c) ÷ c·W(1) (95 %): 1 serial, 1/c parallel",
         "TTFT ÷ (c−1)·e2e₁+TTFT₁: 1 serial",
         "throughput ÷ that of c=1: 1 serial, c parallel",
         "serialness: 1 serial, 0 parallel",
     ];
     let table = html::table("Little's law", &head, &rows);
     format!("<p>{}.</p>{table}", escape(&words.join("; ")))
+}
+
+/// Whether the wait at the largest level is the one that Little's law gives, of a serial server.
+fn consistent(check: &Check) -> String {
+    let serial = check.behaviour == Behaviour::Serial && check.is_serial_wait() == Some(true);
+    let c = check.concurrency;
+    if serial { format!(" (consistent with Little's law at c={c})") } else { String::new() }
+}
+
+/// `2.31 ± 0.05`.
+fn seconds_with_half(mean: Duration, half: Option<Duration>) -> String {
+    let half = half.map_or(String::new(), |half| format!(" ± {:.2}", half.as_secs_f64()));
+    format!("{:.2}{half}", mean.as_secs_f64())
+}
+
+/// `1.01 (0.97 to 1.05)`.
+fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let text = |[low, high]: [f64; 2]| format!(" ({low:.2} to {high:.2})");
+    format!("{ratio:.2}{}", interval.map_or(String::new(), text))
 }
 
 fn behaviour(behaviour: Behaviour) -> &'static str {

@@ -9,6 +9,7 @@ use crate::analyse::cost::{ApiPrice, Workload};
 use crate::analyse::littles_law::LevelPoint;
 use crate::analyse::roofline::{PrefillModel, StepBytes};
 use crate::measure::batch_means::MeanInterval;
+use crate::measure::effective_mean::effective_mean;
 use crate::measure::level::EffectiveRule;
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
@@ -152,6 +153,9 @@ pub fn level_points(file: &BriefFile) -> Vec<LevelPoint> {
         let steady = requests.iter().filter(|record| record.is_steady());
         let (e2e, ttft): (Vec<f64>, Vec<f64>) =
             steady.filter_map(|record| record.e2e().zip(record.ttft())).unzip();
+        let n_eff = EffectiveRule::new(summary.concurrency, summary.serialness)
+            .sample_size(Metric::E2e, &e2e);
+        let interval = n_eff.and_then(|n_eff| effective_mean(&e2e, n_eff));
         // A file of another harness knows no phases, and may have no means.
         let of_summary = |name| level.summary.metric(name);
         let e2e = Sample::new(e2e)
@@ -162,6 +166,7 @@ pub fn level_points(file: &BriefFile) -> Vec<LevelPoint> {
         Some(LevelPoint {
             concurrency: level.summary.concurrency,
             e2e_mean: time(e2e)?,
+            e2e_half: interval.and_then(|interval| time((interval.high - interval.low) / 2.0)),
             ttft_p50: time(ttft)?,
             throughput_tps: throughput(level).filter(|tps| *tps > 0.0)?,
         })

@@ -51,9 +51,17 @@ fn predict_gives_the_ceilings_and_littles_law() {
     let little = &run["littles_law"][1];
     assert_eq!(little["concurrency"], 16);
     assert!((little["serialness"].as_f64().unwrap() - 1.0).abs() < 0.03, "{little}");
+    let ends = |key: &str| [0, 1].map(|end| little[key][end].as_f64().unwrap());
+    let [low, high] = ends("e2e_ratio_interval_95");
+    assert!(low < 1.0 && 1.0 < high && high - low < 0.2, "{little}");
+    assert_eq!(little["is_serial_wait"], true);
+    let [low, high] = ends("e2e_mean_interval_95_s");
+    let mean = little["e2e_mean_s"].as_f64().unwrap();
+    assert!(0.0 < low && low < mean && mean < high, "{little}");
     let text = spark_bench(&["predict", "desk.json"], dir.path());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("one at a time"), "{text}");
+    assert!(text.contains("; consistent with Little's law: 16×)"), "{text}");
 }
 
 #[test]

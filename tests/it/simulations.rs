@@ -7,13 +7,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spark::analyse::compare::{Series, compare, ratio_of_rates};
 use spark::analyse::crossover::{Line, Point, crossing};
-use spark::analyse::littles_law::{Behaviour, check};
+use spark::analyse::littles_law::{Behaviour, LevelPoint, check};
 use spark::analyse::rank_tests::{Paired, Unpaired};
 use spark::analyse::sample_size::samples_for_precision;
 use spark::measure::autocorrelation::autocorrelation_time;
 use spark::measure::batch_means::batch_means;
 use spark::measure::distribution::Z_95;
 use spark::measure::early_stopping::early_stopping_rank;
+use spark::measure::effective_mean::effective_mean;
 use spark::measure::order_statistics::quantile_interval;
 use spark::measure::proportion::clopper_pearson;
 use spark::measure::sample::Sample;
@@ -381,7 +382,44 @@ fn noisy_api_share_of_failures() {
     assert!(f64::from(naive) / 400.0 < 0.9, "Wald covered {naive} of 400");
 }
 
-/// Little's law has no interval but a tolerance: a serial server stays within 3 % of it, and is not
+/// W(c) ÷ c·W(1) of a serial server is 1. Each wait at c is the sum of c service times, so that c of
+/// them are worth one.
+#[test]
+fn serial_server_against_littles_law() {
+    const C: usize = 16;
+    let mut noise = Noise::new(13);
+    let mut naive = 0;
+    let honest = share(400, || {
+        let mut latencies = |c| serial_latencies(&mut noise, 200, c);
+        let (alone, queued) = (latencies(1), latencies(C));
+        let effective = |series: &[f64], time_min: f64| {
+            series.len() as f64 / autocorrelation_time(series).unwrap().max(time_min)
+        };
+        let covers = |n_eff: f64| {
+            let point = |concurrency, series: &[f64], n_eff| {
+                let mean = effective_mean(series, n_eff).unwrap();
+                let time = Duration::from_secs_f64;
+                LevelPoint {
+                    concurrency,
+                    e2e_mean: time(mean.mean),
+                    e2e_half: Some(time((mean.high - mean.low) / 2.0)),
+                    ttft_p50: time(1.0),
+                    throughput_tps: 1.0,
+                }
+            };
+            let single = point(1, &alone, effective(&alone, 1.0));
+            let level = point(u32::try_from(C).unwrap(), &queued, n_eff);
+            check(&[single, level])[0].is_serial_wait().unwrap()
+        };
+        naive += u32::from(covers(queued.len() as f64));
+        covers(effective(&queued, C as f64))
+    });
+    assert!(honest >= CLAIMED, "covered {honest}");
+    // Half of the ratio's variance is W(1)'s, which the naive way gets right.
+    assert!(f64::from(naive) / 400.0 < 0.9, "as if independent: {naive} of 400");
+}
+
+/// Beside its interval Little's law has a tolerance: a serial server stays within 3 % of it, and is not
 /// taken for a batching one. With the ramp in the mean, when queues are still filling, it would not.
 #[test]
 fn serial_and_batching_servers_are_told_apart() {

@@ -208,7 +208,14 @@ fn to_json(args: &Args, run: &StoredRun) -> Value {
         .map(|check| {
             json!({
                 "concurrency": check.concurrency,
+                "e2e_mean_s": check.e2e_mean.as_secs_f64(),
+                "e2e_mean_interval_95_s": check.e2e_half.map(|half| {
+                    let (mean, half) = (check.e2e_mean.as_secs_f64(), half.as_secs_f64());
+                    [mean - half, mean + half]
+                }),
                 "e2e_ratio": check.e2e_ratio,
+                "e2e_ratio_interval_95": check.e2e_ratio_interval,
+                "is_serial_wait": check.is_serial_wait(),
                 "ttft_ratio": check.ttft_ratio,
                 "throughput_ratio": check.throughput_ratio,
                 "serialness": check.serialness,
