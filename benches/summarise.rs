@@ -6,7 +6,7 @@
 use spark::measure::flags::{Outside, judge};
 use spark::measure::level::{EndedBy, LevelFacts, StartMode, summarise};
 use spark::measure::trace::{
-    Connection, Outcome, Phase, RequestTrace, Stamps, TokenSource, Tokens,
+    Connection, Outcome, Phase, PromptUse, RequestTrace, Stamps, TokenSource, Tokens,
 };
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ fn level(latency: Latency, gaps: usize) -> Vec<RequestTrace> {
         RequestTrace {
             index,
             prompt_index: index,
+            prompt: PromptUse::default(),
             worker: index % CONCURRENCY,
             start,
             lateness: None,

@@ -8,8 +8,8 @@ mod outside;
 mod requests;
 
 pub use outside::{
-    AskedLength, ClientFacts, GpuFacts, Memory, ModelMismatch, Outside, PromptFacts,
-    TokenizerCheck, memory_not_released,
+    AskedLength, ClientFacts, GpuFacts, Memory, ModelMismatch, Outside, TokenizerCheck,
+    memory_not_released,
 };
 
 use super::level::LevelSummary;

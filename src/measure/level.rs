@@ -13,7 +13,7 @@ use super::batch_means::MeanInterval;
 use super::goodput::{Goodput, Slo, goodput};
 use super::metrics::Metric;
 use super::sample::{PercentilesWithFailures, Sample};
-use super::steady::{Edges, Window, edges};
+use super::steady::{Edges, Window, edges, edges_when_killed};
 use super::trace::{FailureClass, Phase, RequestTrace};
 use load::Load;
 use std::collections::BTreeMap;
@@ -62,6 +62,12 @@ impl StartMode {
         }
     }
 
+    /// The mode of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Staggered, Self::Simultaneous, Self::OpenPoisson, Self::OpenConstant];
+        all.into_iter().find(|mode| mode.name() == name)
+    }
+
     /// Whether a fixed number of requests is kept in flight.
     pub fn is_closed_loop(self) -> bool {
         matches!(self, Self::Staggered | Self::Simultaneous)
@@ -79,8 +85,10 @@ pub enum EndedBy {
     MaxDuration,
     /// The cap on money.
     MaxCost,
-    /// Ctrl-C, SIGTERM, or a harness that was killed.
+    /// Ctrl-C or SIGTERM.
     Interrupted,
+    /// The harness was killed: of what was in flight then, nothing is known.
+    Killed,
 }
 
 impl EndedBy {
@@ -91,7 +99,7 @@ impl EndedBy {
             Self::MaxAttempts => "max_attempts",
             Self::MaxDuration => "max_duration",
             Self::MaxCost => "max_cost",
-            Self::Interrupted => "interrupted",
+            Self::Interrupted | Self::Killed => "interrupted",
         }
     }
 }
@@ -209,6 +217,16 @@ impl LevelSummary {
     }
 }
 
+/// What a closed level of one request at a time says to those above it, from its requests alone;
+/// the same as [`LevelSummary::as_single_stream`].
+pub fn single_stream(traces: &[RequestTrace]) -> Option<SingleStream> {
+    let measured = measured(traces);
+    let ok: Vec<&RequestTrace> =
+        measured.iter().copied().filter(|trace| trace.outcome.is_ok()).collect();
+    let e2e_mean = load::steady_mean(&ok, edges(&measured, 1)).filter(|mean| !mean.is_zero())?;
+    Some(SingleStream { e2e_mean })
+}
+
 /// Measured requests in send order, whatever order they are handed over in.
 fn measured(traces: &[RequestTrace]) -> Vec<&RequestTrace> {
     let mut measured: Vec<&RequestTrace> =
@@ -267,15 +285,26 @@ pub fn summarise(facts: &LevelFacts, traces: &[RequestTrace]) -> LevelSummary {
 /// Says of each measured request whether it belongs to the ramp (ended among the first c ok
 /// completions), to the tail (ended after the load had begun to fall off) or to what is between.
 /// Warm-up requests stay what they are; in an open loop there is neither ramp nor tail.
-pub fn assign_phases(concurrency: u32, start_mode: StartMode, traces: &mut [RequestTrace]) {
+pub fn assign_phases(
+    concurrency: u32,
+    start_mode: StartMode,
+    ended_by: EndedBy,
+    traces: &mut [RequestTrace],
+) {
     let edges = if start_mode.is_closed_loop() {
-        edges(&measured(traces), concurrency as usize)
+        edges_of(&measured(traces), concurrency, ended_by)
     } else {
         Edges::default()
     };
     for trace in traces.iter_mut().filter(|trace| trace.is_measured()) {
         trace.phase = phase(trace, edges, start_mode);
     }
+}
+
+/// Where the ramp of a closed loop ends and its tail begins.
+fn edges_of(measured: &[&RequestTrace], concurrency: u32, ended_by: EndedBy) -> Edges {
+    let edges = if ended_by == EndedBy::Killed { edges_when_killed } else { edges };
+    edges(measured, concurrency as usize)
 }
 
 fn phase(trace: &RequestTrace, edges: Edges, mode: StartMode) -> Phase {

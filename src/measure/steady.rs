@@ -6,6 +6,7 @@
 
 use super::metrics::tokens_in_first_event;
 use super::trace::RequestTrace;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Under so many ok requests for each worker there is no steady window to speak of.
@@ -60,14 +61,39 @@ pub fn edges(measured: &[&RequestTrace], concurrency: usize) -> Edges {
     Edges { ramp_end, tail_start }
 }
 
+/// The same for a level whose last requests are missing, those that were in flight when the harness
+/// was killed: from the moment on when the first worker has none any more, nobody knows how many
+/// were in flight.
+pub fn edges_when_killed(measured: &[&RequestTrace], concurrency: usize) -> Edges {
+    let mut last_ends = BTreeMap::<u32, Duration>::new();
+    for trace in measured {
+        let last = last_ends.entry(trace.worker).or_default();
+        *last = trace.end().max(*last);
+    }
+    let all_known = last_ends.len() >= concurrency;
+    let known_until = last_ends.values().min().filter(|_| all_known);
+    let edges = edges(measured, concurrency);
+    let tail_start =
+        edges.tail_start.map(|start| start.min(known_until.copied().unwrap_or_default()));
+    Edges { tail_start, ..edges }
+}
+
 /// The steady window; `None` with fewer than 3c ok requests, or where the edges leave no room.
 pub fn steady_window(measured: &[&RequestTrace], concurrency: usize) -> Option<Window> {
+    window_between(edges(measured, concurrency), measured, concurrency)
+}
+
+/// The same between edges that are known.
+pub fn window_between(
+    edges: Edges,
+    measured: &[&RequestTrace],
+    concurrency: usize,
+) -> Option<Window> {
     let n_ok = measured.iter().filter(|trace| trace.outcome.is_ok()).count();
     if n_ok < MIN_REQUESTS_PER_WORKER.saturating_mul(concurrency) {
         return None;
     }
-    let Edges { ramp_end, tail_start } = edges(measured, concurrency);
-    let window = Window { t0: ramp_end?, t1: tail_start? };
+    let window = Window { t0: edges.ramp_end?, t1: edges.tail_start? };
     (window.t0 < window.t1).then_some(window)
 }
 

@@ -13,6 +13,8 @@ pub struct RequestTrace {
     pub index: u32,
     /// Position of its prompt in the prompts file, before any salt.
     pub prompt_index: u32,
+    /// Whether the prompt was a fresh one.
+    pub prompt: PromptUse,
     /// Which worker (closed loop) or arrival slot (open loop) sent it.
     pub worker: u32,
     /// When it was sent, since the level's start (the warm-up's first send).
@@ -48,6 +50,15 @@ pub struct RequestTrace {
     pub model: Option<String>,
     /// Observations that are no failure: "no `[DONE]` after the finish reason", say.
     pub notes: Vec<String>,
+}
+
+/// Whether a prompt was a fresh one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PromptUse {
+    /// A salt line stood in front of it, since the file was used up.
+    pub is_salted: bool,
+    /// The server had been sent the very same text before.
+    pub is_repeated: bool,
 }
 
 /// Which part of a level a request belongs to.
@@ -304,6 +315,7 @@ pub(crate) mod tests {
         RequestTrace {
             index: 0,
             prompt_index: 0,
+            prompt: PromptUse::default(),
             worker: 0,
             start: seconds(start),
             lateness: None,

@@ -8,5 +8,5 @@ mod request;
 mod summary;
 
 pub use flags::{add_flag, flag, verdict};
-pub use request::{BadRecord, Keep, record_of_trace, trace_of_record};
+pub use request::{BadRecord, Keep, phase_name, record_of_trace, trace_of_record};
 pub use summary::{definitions, summary};

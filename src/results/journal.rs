@@ -6,8 +6,10 @@
 //! loses power loses at most the level that ran. A line that was being written is torn: it is
 //! dropped on reading, with a warning.
 
+mod head;
 mod recovery;
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,33 +19,20 @@ use serde::{Deserialize, Serialize};
 
 use super::convert::{Keep, record_of_trace};
 use super::record::{Level, RequestRecord, ResultsFile};
+use crate::measure::level::StartMode;
 use crate::measure::trace::RequestTrace;
 
+pub use head::{Beside, LevelHead, Promise};
 pub use recovery::{Finished, JournalError, Recovered, recover};
 
-/// The version of the lines.
-const FORMAT: u32 = 1;
+/// The version of the lines. In the first one a level's head said too little of it for its verdict.
+const FORMAT: u32 = 2;
 
 /// A journal that is being written. Shared by reference: each line is one append.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: Mutex<File>,
-}
-
-/// What has to be known of a level to work its figures out from its requests alone.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct LevelHead {
-    /// What the level's figures depend on, as one hash: config, prompts, binary, concurrency,
-    /// repeat. A level with the same key need not be run again.
-    pub key: String,
-    /// Requests in flight.
-    pub concurrency: u32,
-    /// `staggered`, `simultaneous`, `open_poisson`, `open_constant`: as far as it is known before
-    /// the start.
-    pub start_mode: String,
-    /// A gap over this is a stutter.
-    pub stutter_ms: u64,
 }
 
 /// One line.
@@ -53,11 +42,15 @@ enum Line {
     /// The run's head: a results file without levels.
     Run { format: u32, file: Box<ResultsFile> },
     /// A level begins.
-    Level(LevelHead),
+    Level(Box<LevelHead>),
+    /// Its warm-up is over.
+    Measuring { start_mode: String },
     /// A request has ended.
     Request(Box<RequestRecord>),
     /// The level has ended: everything of it but its requests.
     LevelEnd(Box<Level>),
+    /// Headers of its answers that say who answered.
+    AnswerHeaders(BTreeMap<String, String>),
 }
 
 impl Journal {
@@ -83,7 +76,15 @@ impl Journal {
     /// # Errors
     /// If the line cannot be written.
     pub fn level(&self, head: &LevelHead) -> std::io::Result<()> {
-        self.append(&Line::Level(head.clone()))
+        self.append(&Line::Level(Box::new(head.clone())))
+    }
+
+    /// The level's warm-up is over, and how it starts is known.
+    ///
+    /// # Errors
+    /// If the line cannot be written.
+    pub fn measuring(&self, start_mode: StartMode) -> std::io::Result<()> {
+        self.append(&Line::Measuring { start_mode: start_mode.name().to_owned() })
     }
 
     /// A request has ended. Everything of it is kept: its gaps, and its text where it was kept.
@@ -105,6 +106,14 @@ impl Journal {
             self.append(&Line::Request(Box::new(request.clone())))?;
         }
         self.level_end(level)
+    }
+
+    /// What the answers' headers say of who answered.
+    ///
+    /// # Errors
+    /// If the line cannot be written.
+    pub fn answer_headers(&self, headers: &BTreeMap<String, String>) -> std::io::Result<()> {
+        self.append(&Line::AnswerHeaders(headers.clone()))
     }
 
     /// The level has ended. Its requests' phases are those of `level`.

@@ -181,8 +181,9 @@ fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
     let work = "concurrency = [1, 2]\nrequests = { default = 4, \"2\" = 150 }";
     let config = bench.config("good", ANY_PORT, work);
     let mut harness = bench.matrix(std::slice::from_ref(&config), &[]).spawn().unwrap();
-    // Head, level, warm-up and four requests, level's end, level, warm-up, a request.
-    wait_for_journal(&bench.path("results"), 11);
+    // Head; level, warm-up, its end, four requests, headers, level's end; level, warm-up, its end, a
+    // request.
+    wait_for_journal(&bench.path("results"), 14);
     harness.kill().unwrap();
     harness.wait().unwrap();
     wait_until("the server is gone", || {

@@ -155,8 +155,8 @@ fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
     bench.engine("good", GOOD, "60s", "");
     let config = bench.config("good", ANY_PORT, work);
     let configs = std::slice::from_ref(&config);
-    // Head, level, warm-up and four requests, end, level, warm-up, a request.
-    for (flags, lines) in [(&[][..], 11), (&["--resume"][..], 113)] {
+    // Head; level, warm-up, its end, four requests, headers, end; level, warm-up, its end, a request.
+    for (flags, lines) in [(&[][..], 14), (&["--resume"][..], 116)] {
         let mut harness = bench.matrix(configs, flags).spawn().unwrap();
         wait_for_journal(&bench.path("results"), lines);
         harness.kill().unwrap();

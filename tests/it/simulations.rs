@@ -20,7 +20,7 @@ use spark::measure::proportion::clopper_pearson;
 use spark::measure::sample::Sample;
 use spark::measure::steady::{Window, tokens_within};
 use spark::measure::trace::{
-    Connection, Outcome, Phase, RequestTrace, Stamps, TokenSource, Tokens,
+    Connection, Outcome, Phase, PromptUse, RequestTrace, Stamps, TokenSource, Tokens,
 };
 use spark::report::evidence;
 
@@ -35,6 +35,7 @@ fn answered(index: u32, n_out: u64, start: f64, end: f64) -> RequestTrace {
     RequestTrace {
         index,
         prompt_index: index,
+        prompt: PromptUse::default(),
         worker: 0,
         start: Duration::from_secs_f64(start),
         lateness: None,

@@ -11,7 +11,7 @@ use super::endpoint::Keep;
 use super::reading::Reading;
 use super::retry_after::retry_after;
 use crate::measure::trace::{
-    Connection as ConnectionTrace, Outcome, Phase, RequestTrace, StampSource, Stamps,
+    Connection as ConnectionTrace, Outcome, Phase, PromptUse, RequestTrace, StampSource, Stamps,
 };
 
 /// What a request is called before it is sent.
@@ -19,6 +19,7 @@ use crate::measure::trace::{
 pub(in crate::bench) struct Ticket {
     pub(in crate::bench) index: u32,
     pub(in crate::bench) prompt_index: u32,
+    pub(in crate::bench) prompt: PromptUse,
     pub(in crate::bench) worker: u32,
     pub(in crate::bench) phase: Phase,
     /// The level's start.
@@ -114,6 +115,7 @@ impl Seen {
         RequestTrace {
             index: ticket.index,
             prompt_index: ticket.prompt_index,
+            prompt: ticket.prompt,
             worker: ticket.worker,
             start: sent_at.saturating_duration_since(ticket.epoch),
             lateness: ticket.intended_at.map(|at| sent_at.saturating_duration_since(at)),

@@ -66,7 +66,7 @@ pub async fn run_level(
 
     let led = lead_while(lead(shared, spec, &mut threads), &mut finished, &mut keep).await?;
     if led.measuring_from.is_some() {
-        observer.measuring();
+        observer.measuring(led.start_mode);
     }
     let mut deadline = led.measuring_from.zip(spec.max_duration).map(|(from, max)| from + max);
     let mut timed_out = false;
@@ -93,7 +93,7 @@ pub async fn run_level(
         () if tally.is_too_expensive() => EndedBy::MaxCost,
         () => EndedBy::MaxAttempts,
     };
-    assign_phases(spec.concurrency, led.start_mode, &mut traces);
+    assign_phases(spec.concurrency, led.start_mode, ended_by, &mut traces);
     let measured = traces.iter().filter(|trace| trace.is_measured());
     Ok(LevelRun {
         measured_from: measured.map(|trace| trace.start).min(),
@@ -101,8 +101,6 @@ pub async fn run_level(
         ended_by,
         epoch,
         loop_lag: seen.loop_lag,
-        n_salted: tally.counts().salted,
-        n_repeated: tally.counts().repeated,
         response_headers: telling_headers(endpoint, seen.headers),
         traces,
     })

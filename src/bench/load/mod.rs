@@ -101,10 +101,6 @@ pub struct LevelRun {
     pub measured_from: Option<Duration>,
     /// How late the load's own event loops were.
     pub loop_lag: LoopLag,
-    /// Measured requests whose prompt had a salt line in front.
-    pub n_salted: u32,
-    /// Measured requests whose text this server had been sent before.
-    pub n_repeated: u32,
     /// Headers of one answer (a good one, if there was any) that say who answered, and within which
     /// limits; never a cookie.
     pub response_headers: BTreeMap<String, String>,
@@ -112,8 +108,8 @@ pub struct LevelRun {
 
 /// Hears what happens while a level runs, on the caller's side: it may take its time.
 pub trait LevelObserver: Sync {
-    /// Warm-up is over; the measured part begins.
-    fn measuring(&self) {}
+    /// Warm-up is over; the measured part begins, in this way.
+    fn measuring(&self, _: StartMode) {}
     /// A request has ended. Its phase is settled only at the level's end: until then everything
     /// measured is `steady`.
     fn finished(&self, trace: &RequestTrace);

@@ -25,10 +25,6 @@ pub(super) struct Counts {
     pub(super) attempts: u32,
     pub(super) ok: u32,
     in_flight: u32,
-    /// Measured requests with a salt line.
-    pub(super) salted: u32,
-    /// Measured requests whose text was sent before.
-    pub(super) repeated: u32,
     /// A request was refused for its price: none is sent after it.
     too_expensive: bool,
 }
@@ -126,20 +122,11 @@ impl Tally {
         self.lock().ok >= self.n_ok_wanted
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        *self.lock()
-    }
-
     /// The index and the prompt are dealt under one lock, so that both follow the send order.
     fn deal(&self, phase: Phase, counts: &mut Counts) -> Admitted {
         let index = counts.sent;
         counts.sent += 1;
-        let draw = self.prompts.draw();
-        if phase != Phase::Warmup {
-            counts.salted += u32::from(draw.salt().is_some());
-            counts.repeated += u32::from(draw.is_repeated);
-        }
-        Admitted { index, phase, draw }
+        Admitted { index, phase, draw: self.prompts.draw() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tally::{Admitted, Tally};
 use crate::bench::client::{Client, Route, Ticket};
-use crate::measure::trace::{FailureClass, Outcome, RequestTrace};
+use crate::measure::trace::{FailureClass, Outcome, PromptUse, RequestTrace};
 
 /// How long a worker pauses after a 429 that names no time: without a pause it would use up its
 /// attempts within a few round trips.
@@ -112,6 +112,10 @@ impl Worker {
         let ticket = Ticket {
             index: admitted.index,
             prompt_index: admitted.draw.prompt_index,
+            prompt: PromptUse {
+                is_salted: admitted.draw.salt().is_some(),
+                is_repeated: admitted.draw.is_repeated,
+            },
             worker: self.number,
             phase: admitted.phase,
             epoch: self.shared.epoch,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Progress, Sink, redraw, round, write_event};
 use crate::bench::load::LevelObserver;
+use crate::measure::level::StartMode;
 use crate::measure::trace::{FailureClass, RequestTrace};
 
 /// Between two redrawings on a terminal: often enough to look alive, too seldom to cost anything.
@@ -199,7 +200,7 @@ impl<'a> LevelProgress<'a> {
 }
 
 impl LevelObserver for LevelProgress<'_> {
-    fn measuring(&self) {
+    fn measuring(&self, _: StartMode) {
         let mut seen = self.seen();
         seen.measuring = Some(Instant::now());
         // Failures of the warm-up are no failures of the level.
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(line(Moment::UnderWay), "t c=4 warming up 2/3, 1 failed (connect)");
         level.finished(&warm_up(failed(FailureClass::Cancelled, 1.1, 1.2)));
         assert_eq!(line(Moment::Over), "t c=4 ended while warming up (2/3), 1 failed (connect)");
-        level.measuring();
+        level.measuring(StartMode::Staggered);
         assert_eq!(line(Moment::UnderWay), "t c=4 0/8", "the warm-up's failures are its own");
     }
 
@@ -281,7 +282,7 @@ mod tests {
     fn what_is_cut_off_is_no_figure() {
         let progress = Progress::new(Mode::Off);
         let level = progress.level("t", Wanted { warmup: 0, ..WANTED });
-        level.measuring();
+        level.measuring(StartMode::Staggered);
         let cut_off = failed(FailureClass::Cancelled, 0.0, 0.5);
         let tokens = answered(10, 0.0, 0.1, 0.4);
         level.finished(&RequestTrace { outcome: cut_off.outcome, ..tokens });

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::bench::digest::sha256_hex;
 use crate::bench::progress::Progress;
-use crate::measure::level::{EndedBy, SingleStream};
+use crate::measure;
+use crate::measure::level::{EndedBy, SingleStream, StartMode};
+use crate::results::convert::trace_of_record;
 use crate::results::journal::recover;
 use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
 use crate::results::store::{self, StoredRun, Written};
@@ -97,14 +99,16 @@ impl Earlier {
     }
 }
 
-/// What an earlier c = 1 level says to those above it: W(1), the mean end-to-end latency of its
-/// steady requests.
+/// What an earlier c = 1 level says to those above it, as it would have if they had followed at
+/// once.
 pub fn single_stream(level: &Level) -> Option<SingleStream> {
-    let steady = level.requests.iter().filter(|request| request.ok && request.phase == "steady");
-    let e2e: Vec<f64> = steady.filter_map(|request| request.e2e).collect();
-    let mean = e2e.iter().sum::<f64>() / e2e.len() as f64;
-    let usable = level.summary.concurrency == 1 && mean.is_finite() && mean > 0.0;
-    usable.then(|| SingleStream { e2e_mean: std::time::Duration::from_secs_f64(mean) })
+    let mode = StartMode::named(&level.summary.start_mode)?;
+    if level.summary.concurrency != 1 || !mode.is_closed_loop() {
+        return None;
+    }
+    let traces: Vec<_> =
+        level.requests.iter().filter_map(|record| trace_of_record(record).ok()).collect();
+    measure::level::single_stream(&traces)
 }
 
 /// The class of all failures of a level, if none of its requests went well for a reason that more

@@ -6,6 +6,7 @@ use super::drafts::{Draft, Drafts};
 use super::earlier::{Identity, JOURNAL_SUFFIX, refused_for_good, single_stream};
 use super::endpoint::{level_spec, prompt_reuse};
 use super::level::{self, Measured, Surroundings};
+use super::level_head::level_head;
 use super::target::Work;
 use super::{Harness, meta, probe, scrape};
 use crate::bench::budget::usd;
@@ -117,25 +118,17 @@ impl Run<'_> {
             }
             return Ok(());
         }
-        let around = Surroundings {
-            config: &self.work.config,
-            endpoint: self.endpoint,
-            server_pid: self.server.map(RunningServer::pid),
-            settings_not_applied: self
-                .server
-                .map_or(&[], |server| server.settings.differing.as_slice()),
-            tokens: self.tokens,
-            floor: draft.file.client_floor.as_ref(),
-            single: ladder.single,
-        };
+        let around =
+            Surroundings { floor: draft.file.client_floor.as_ref(), ..self.surroundings() };
         let journal = match draft.journal.take() {
             Some(journal) => journal,
             None => self.create_journal(ladder, &draft.file)?,
         };
-        self.note(journal.level(&self.head(ladder, concurrency, start_mode(&self.work.config))));
+        let head = self.head(ladder, concurrency, start_mode(&self.work.config));
+        self.note(journal.level(&head));
         let scrape = scrape::before(&self.work.config, self.server).await;
         let cursor = ladder.cursor.as_mut().expect("prompts are made before a level is measured");
-        let measured = self.level(around, concurrency, cursor, &journal).await;
+        let measured = self.level(around, &head, cursor, &journal).await;
         let measured = match measured {
             Ok(mut measured) => {
                 measured.level.server_metrics = scrape.after().await;
@@ -148,7 +141,11 @@ impl Run<'_> {
         let measured = measured?;
         ladder.single = ladder.single.or(measured.single);
         let ended_by = measured.ended_by;
-        put_headers(&mut draft.file, measured.headers);
+        let headers = meta::telling_headers(measured.headers);
+        if let Some(journal) = &draft.journal {
+            self.note(journal.answer_headers(&headers));
+        }
+        put_headers(&mut draft.file, headers);
         draft.series.extend(measured.series.map(|csv| (concurrency, csv)));
         let refused = refused_for_good(&measured.level).map(|class| {
             let text = format!("every request of a level ended as {class}; no other was tried");
@@ -156,7 +153,7 @@ impl Run<'_> {
         });
         draft.add_measured(measured.level);
         match ended_by {
-            EndedBy::Interrupted => Err(NotMeasured::interrupted()),
+            EndedBy::Interrupted | EndedBy::Killed => Err(NotMeasured::interrupted()),
             EndedBy::MaxCost => Err(self.too_expensive()),
             EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration => {
                 refused.map_or(Ok(()), Err)
@@ -172,11 +169,20 @@ impl Run<'_> {
     }
 
     fn head(&self, ladder: &Ladder, concurrency: u32, start_mode: String) -> LevelHead {
-        LevelHead {
-            key: ladder.identity.level_key(concurrency),
-            concurrency,
-            start_mode,
-            stutter_ms: level::stutter_ms(&self.work.config),
+        let key = ladder.identity.level_key(concurrency);
+        level_head(self.surroundings(), key, concurrency, start_mode, ladder.single)
+    }
+
+    /// What the levels have around them.
+    fn surroundings(&self) -> Surroundings<'_> {
+        let settings = self.server.map(|server| server.settings.differing.as_slice());
+        Surroundings {
+            config: &self.work.config,
+            endpoint: self.endpoint,
+            server_pid: self.server.map(RunningServer::pid),
+            settings_not_applied: settings.unwrap_or_default(),
+            tokens: self.tokens,
+            floor: None,
         }
     }
 
@@ -221,17 +227,17 @@ impl Run<'_> {
     async fn level(
         &self,
         around: Surroundings<'_>,
-        concurrency: u32,
+        head: &LevelHead,
         cursor: &mut PromptCursor,
         journal: &Journal,
     ) -> Result<Measured, NotMeasured> {
         let config = &self.work.config;
         let spec = LevelSpec {
             purse: self.harness.budget.purse(config, cursor.file()),
-            ..level_spec(config, concurrency)
+            ..level_spec(config, head.concurrency)
         };
         let name = config.target.name.as_str();
-        let wanted = Wanted { concurrency, n_ok: spec.n_ok, warmup: spec.warmup };
+        let wanted = Wanted { concurrency: spec.concurrency, n_ok: spec.n_ok, warmup: spec.warmup };
         let progress = self.harness.progress.level(name, wanted);
         let stop: CancellationToken = self.harness.cancel.child_token();
         let observer = Observer {
@@ -240,7 +246,7 @@ impl Run<'_> {
             whole: &self.harness.progress,
             level: &progress,
         };
-        let measuring = level::measure(around, &spec, cursor, &observer, &stop);
+        let measuring = level::measure(around, head, &spec, cursor, &observer, &stop);
         let watched = async {
             match self.server {
                 Some(server) => {
@@ -278,7 +284,6 @@ fn verdict_text(measured: &Measured) -> String {
 }
 
 fn put_headers(file: &mut ResultsFile, headers: std::collections::BTreeMap<String, String>) {
-    let headers = meta::telling_headers(headers);
     let server = file.meta.server.get_or_insert_with(ServerMeta::default);
     // A later level's values win: limits count down.
     server.headers.extend(headers);
@@ -304,12 +309,13 @@ struct Observer<'a> {
 }
 
 impl LevelObserver for Observer<'_> {
-    fn measuring(&self) {
-        self.level.measuring();
+    fn measuring(&self, start_mode: StartMode) {
+        // A full disk is said once, at the level's end.
+        let _ = self.journal.measuring(start_mode);
+        self.level.measuring(start_mode);
     }
 
     fn finished(&self, trace: &RequestTrace) {
-        // A full disk is said once, at the level's end.
         let _ = self.journal.request(trace);
         // The level will be invalid for it. Whoever sits there need not wait until its end to know.
         if let Some(answered) = trace.model.as_ref().filter(|id| !self.target.accepts(id)) {

@@ -6,22 +6,19 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::client::Endpoint;
-use crate::bench::config::{Config, Slo, Workload};
+use crate::bench::config::{Config, Workload};
 use crate::bench::load::{LevelObserver, LevelRun, LevelSpec, run_level};
 use crate::bench::prompt_tokens::PromptTokens;
 use crate::bench::prompts::PromptCursor;
 use crate::bench::telemetry::{
     Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, hardware_record,
 };
-use crate::measure::flags::{
-    self, AskedLength, ClientFacts, ModelMismatch, Outside, PromptFacts, TokenizerCheck,
-};
-use crate::measure::goodput;
+use crate::measure::flags::{ClientFacts, Outside, TokenizerCheck};
 use crate::measure::hardware::Figures;
-use crate::measure::level::{EndedBy, LevelFacts, LevelSummary, SingleStream, summarise};
+use crate::measure::level::{EndedBy, LevelSummary, SingleStream};
 use crate::measure::steady::{Window, tokens_within};
 use crate::measure::trace::RequestTrace;
-use crate::results::convert;
+use crate::results::journal::{Beside, LevelHead};
 use crate::results::record::{ClientFloor, Level};
 
 /// How long the counters are read before the load begins: the power at rest, and what a sensor's
@@ -43,8 +40,6 @@ pub struct Surroundings<'a> {
     pub tokens: Option<&'a PromptTokens>,
     /// The harness's own error.
     pub floor: Option<&'a ClientFloor>,
-    /// What one request at a time was like.
-    pub single: Option<SingleStream>,
 }
 
 /// A level that was measured.
@@ -68,12 +63,12 @@ pub struct Measured {
 /// If the system gives no threads; whatever the server does is a record.
 pub async fn measure(
     around: Surroundings<'_>,
+    head: &LevelHead,
     spec: &LevelSpec,
     prompts: &mut PromptCursor,
     observer: &dyn LevelObserver,
     cancel: &CancellationToken,
 ) -> io::Result<Measured> {
-    let config = around.config;
     let sampler = Sampler::start(sampler_config(around))?;
     let idle_from = Instant::now();
     tokio::select! {
@@ -84,35 +79,19 @@ pub async fn measure(
     let recording =
         tokio::task::spawn_blocking(move || sampler.stop()).await.map_err(io::Error::other)?;
 
-    let facts = LevelFacts {
-        concurrency: spec.concurrency,
-        start_mode: run.start_mode,
-        ended_by: run.ended_by,
-        stutter: stutter(config),
-        single: around.single,
-        slo: slo(&config.slo),
-    };
-    let summary = summarise(&facts, &run.traces);
+    let summary = head.summarise(run.start_mode, run.ended_by, &run.traces);
     let hardware = hardware(around, &run, &summary, &recording, (idle_from, run.epoch));
-    let outside = outside(around, &run, &summary, &hardware, prompts);
-    let (flags, verdict) = flags::judge(&summary, &run.traces, &outside);
-    let keep = convert::Keep { gaps: config.workload.save_gaps, text: config.workload.save_text };
-    let requests = run.traces.iter().map(|trace| convert::record_of_trace(trace, keep)).collect();
-    let level = Level {
-        summary: convert::summary(&summary),
-        concurrency_asked: Some(spec.concurrency),
+    let beside = Beside {
         hardware: Some(hardware_record(&hardware)),
-        server_metrics: None,
-        flags: flags.iter().map(convert::flag).collect(),
-        verdict: convert::verdict(verdict),
-        requests,
+        floor: around.floor,
+        outside: outside(around, &run, &summary, &hardware, prompts),
     };
     Ok(Measured {
-        level,
+        level: head.level(&summary, &run.traces, beside),
         ended_by: run.ended_by,
         single: summary.as_single_stream(),
         headers: run.response_headers,
-        series: config.workload.save_series.then(|| recording.series_csv(run.epoch)),
+        series: around.config.workload.save_series.then(|| recording.series_csv(run.epoch)),
     })
 }
 
@@ -120,19 +99,6 @@ fn sampler_config(around: Surroundings<'_>) -> SamplerConfig {
     let period = around.config.hardware.sample_period.unwrap_or(Workload::SAMPLE_PERIOD);
     let server = around.server_pid.map(|pid| ServerProcesses { root: pid, group: Some(pid) });
     SamplerConfig { period: period.0, server, ..SamplerConfig::default() }
-}
-
-fn stutter(config: &Config) -> Duration {
-    Duration::from_secs_f64(config.workload.stutter_ms.get() / 1e3)
-}
-
-/// The gap that counts as a stutter, in whole milliseconds.
-pub fn stutter_ms(config: &Config) -> u64 {
-    u64::try_from(stutter(config).as_millis()).unwrap_or(u64::MAX)
-}
-
-fn slo(slo: &Slo) -> Option<goodput::Slo> {
-    Some(goodput::Slo { ttft: slo.ttft?.0, tpot: slo.tpot?.0 })
 }
 
 /// The counters over the steady window, or over the whole measured part where there is none.
@@ -166,6 +132,7 @@ fn hardware(
     })
 }
 
+/// What neither the level's head nor its requests tell.
 fn outside(
     around: Surroundings<'_>,
     run: &LevelRun,
@@ -173,30 +140,19 @@ fn outside(
     hardware: &Figures,
     prompts: &PromptCursor,
 ) -> Outside {
-    let work = &around.config.workload;
-    let asked = u64::from(work.max_tokens.get());
-    let length =
-        if work.ignore_eos { AskedLength::Exactly(asked) } else { AskedLength::AtMost(asked) };
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let window = summary.steady.map_or(summary.wall, |steady| steady.length()).as_secs_f64();
     let cpu_s = hardware.harness.and_then(|harness| harness.cpu_s);
     Outside {
-        length: Some(length),
-        prompts: PromptFacts {
-            duplicates: u64::from(run.n_repeated),
-            salted: u64::from(run.n_salted),
-        },
         client: ClientFacts {
-            gap_error_p99: gap_error(around.floor, summary.concurrency),
             cpu_share: cpu_s.filter(|_| window > 0.0).map(|cpu_s| cpu_s / window / cores),
             loop_lag_p99: run.loop_lag.percentile(99),
+            ..ClientFacts::default()
         },
         tokenizer: around.tokens.and_then(|tokens| prompt_counts(tokens, run, prompts)),
-        wrong_model: wrong_model(around.config, &run.traces),
-        settings_not_applied: around.settings_not_applied.to_vec(),
-        ceiling_tps: ceiling(around.config),
         gpus: hardware.gpu_facts(),
         measures_power: hardware.measures_power(),
+        ..Outside::default()
     }
 }
 
@@ -210,28 +166,6 @@ fn prompt_counts(
     let measured = run.traces.iter().filter(|trace| trace.is_measured());
     let told: Vec<(u32, u64)> =
         measured.filter_map(|trace| Some((trace.prompt_index, trace.tokens.n_prompt?))).collect();
-    (run.n_salted == 0).then(|| tokens.check(prompts.file(), &told)).flatten()
-}
-
-/// The self-test's error at this concurrency, or at the next larger one that it knows.
-fn gap_error(floor: Option<&ClientFloor>, concurrency: u32) -> Option<Duration> {
-    let rows = floor?.rows.iter().filter(|row| row.concurrency >= concurrency);
-    let row = rows.min_by_key(|row| row.concurrency)?;
-    row.gap_error_ms_p99.map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1e3))
-}
-
-/// The first answer of a model that was not asked for.
-fn wrong_model(config: &Config, traces: &[RequestTrace]) -> Option<ModelMismatch> {
-    let target = &config.target;
-    let mut models = traces.iter().filter_map(|trace| trace.model.as_ref());
-    let answered = models.find(|answered| !target.accepts(answered))?;
-    Some(ModelMismatch { asked: target.model.to_string(), answered: answered.clone() })
-}
-
-/// The most tokens per second and stream that the memory allows, where the config says enough.
-fn ceiling(config: &Config) -> Option<f64> {
-    const GIGA: f64 = 1e9;
-    let bandwidth = config.hardware.bandwidth_gb_s?.get() * GIGA;
-    let bytes = config.model.bytes_read_per_token? as f64;
-    (bytes > 0.0).then(|| bandwidth / bytes)
+    let salted = run.traces.iter().any(|trace| trace.is_measured() && trace.prompt.is_salted);
+    (!salted).then(|| tokens.check(prompts.file(), &told)).flatten()
 }

@@ -7,6 +7,7 @@ mod floor;
 mod interleave;
 mod ladder;
 mod level;
+mod level_head;
 mod memory;
 mod meta;
 mod probe;

@@ -45,7 +45,8 @@ fn n_too_small(summary: &LevelSummary) -> Option<Flag> {
 }
 
 fn tail_heavy(summary: &LevelSummary, measured: &[&RequestTrace]) -> Option<Flag> {
-    if !summary.start_mode.is_closed_loop() {
+    // Where the last requests are missing, so is a tail.
+    if !summary.start_mode.is_closed_loop() || summary.ended_by == EndedBy::Killed {
         return None;
     }
     let tail_start = edges(measured, summary.concurrency as usize).tail_start?;
@@ -77,10 +78,18 @@ fn low_occupancy(summary: &LevelSummary) -> Option<Flag> {
 }
 
 fn interrupted(summary: &LevelSummary) -> Option<Flag> {
-    (summary.ended_by == EndedBy::Interrupted).then(|| {
-        let text = format!("cut short after {} ok requests", summary.n_ok);
-        Flag::flagged(FlagName::Interrupted, text).number("n_ok", summary.n_ok as f64)
-    })
+    let lost = match summary.ended_by {
+        EndedBy::Interrupted => "",
+        EndedBy::Killed => {
+            ", with the harness itself: what was in flight, the counters of hardware and server, \
+             and the harness's own load are not known"
+        }
+        EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration | EndedBy::MaxCost => {
+            return None;
+        }
+    };
+    let text = format!("cut short after {} ok requests{lost}", summary.n_ok);
+    Some(Flag::flagged(FlagName::Interrupted, text).number("n_ok", summary.n_ok as f64))
 }
 
 /// First half against second half, in send order, of the requests in the steady window (of all,

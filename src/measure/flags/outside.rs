@@ -11,8 +11,6 @@ use std::time::Duration;
 pub struct Outside {
     /// How long the answers were to be.
     pub length: Option<AskedLength>,
-    /// Prompts that were no fresh ones.
-    pub prompts: PromptFacts,
     /// The harness's own error and load.
     pub client: ClientFacts,
     /// The server's prompt tokens against a tokenizer's.
@@ -54,15 +52,6 @@ impl std::fmt::Display for AskedLength {
             Self::AtMost(asked) => write!(f, "at most {asked} tokens long"),
         }
     }
-}
-
-/// Prompts that were no fresh ones, among the measured requests of the level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PromptFacts {
-    /// Requests whose text had been sent to the same server process before.
-    pub duplicates: u64,
-    /// Requests that carried a salt line, since the file was used up.
-    pub salted: u64,
 }
 
 /// The harness's own error and load in the level.
@@ -143,8 +132,6 @@ const MEMORY_SLACK_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) fn flags(summary: &LevelSummary, outside: &Outside) -> Vec<Flag> {
     let found = [
-        duplicates(outside.prompts.duplicates),
-        salted(outside.prompts.salted),
         client_limited(summary, outside.client),
         outside.tokenizer.and_then(prompt_mismatch),
         outside.wrong_model.as_ref().map(wrong_model),
@@ -155,23 +142,6 @@ pub(super) fn flags(summary: &LevelSummary, outside: &Outside) -> Vec<Flag> {
     let of_devices =
         outside.gpus.iter().flat_map(|gpu| [foreign_process(gpu), low_clock(gpu), throttled(gpu)]);
     found.into_iter().chain(of_devices).flatten().collect()
-}
-
-fn duplicates(count: u64) -> Option<Flag> {
-    (count > 0).then(|| {
-        let text = format!("{count} requests carried a prompt that this server had seen before");
-        Flag::flagged(FlagName::DuplicatePrompts, text).number("n_requests", count as f64)
-    })
-}
-
-fn salted(count: u64) -> Option<Flag> {
-    (count > 0).then(|| {
-        let text = format!(
-            "{count} requests carried a salt line before their prompt, since the prompts file was \
-             used up: their prompts are a few tokens longer"
-        );
-        Flag::flagged(FlagName::SaltedPrompts, text).number("n_requests", count as f64)
-    })
 }
 
 fn client_limited(summary: &LevelSummary, client: ClientFacts) -> Option<Flag> {

@@ -36,6 +36,8 @@ pub(super) fn flags(
         parse_errors(measured),
         coalesced(&ok),
         cached_prompts(measured),
+        duplicate_prompts(measured),
+        salted_prompts(measured),
         negative_remainder(&ok),
     ];
     found.into_iter().flatten().collect()
@@ -163,6 +165,25 @@ fn cached_prompts(measured: &[&RequestTrace]) -> Option<Flag> {
     );
     let flag = Flag::flagged(FlagName::CachedPrompts, text);
     Some(flag.number("n_cached_requests", counts.len() as f64).number("n_cached_max", most as f64))
+}
+
+fn duplicate_prompts(measured: &[&RequestTrace]) -> Option<Flag> {
+    let count = measured.iter().filter(|trace| trace.prompt.is_repeated).count();
+    (count > 0).then(|| {
+        let text = format!("{count} requests carried a prompt that this server had seen before");
+        Flag::flagged(FlagName::DuplicatePrompts, text).number("n_requests", count as f64)
+    })
+}
+
+fn salted_prompts(measured: &[&RequestTrace]) -> Option<Flag> {
+    let count = measured.iter().filter(|trace| trace.prompt.is_salted).count();
+    (count > 0).then(|| {
+        let text = format!(
+            "{count} requests carried a salt line before their prompt, since the prompts file was \
+             used up: their prompts are a few tokens longer"
+        );
+        Flag::flagged(FlagName::SaltedPrompts, text).number("n_requests", count as f64)
+    })
 }
 
 fn negative_remainder(ok: &[&RequestTrace]) -> Option<Flag> {

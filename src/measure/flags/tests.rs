@@ -150,11 +150,6 @@ fn what_others_found_out() {
     let check = |outside: Outside, expected: &[(&str, Severity)]| {
         assert_eq!(judged(&traces, &outside), expected);
     };
-    let prompts = PromptFacts { duplicates: 1, salted: 1 };
-    check(
-        Outside { prompts, ..Outside::default() },
-        &[("duplicate_prompts", FLAGGED), ("salted_prompts", FLAGGED)],
-    );
     let client = |client| Outside { client, ..Outside::default() };
     let ms = |ms| Some(Duration::from_millis(ms));
     let quiet = ClientFacts { gap_error_p99: ms(5), cpu_share: Some(0.7), loop_lag_p99: ms(2) };

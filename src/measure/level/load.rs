@@ -1,10 +1,10 @@
 //! The load that a level was under: how many requests were in flight, when, and what it brought.
 
-use super::{LevelFacts, SingleStream, per_second};
+use super::{LevelFacts, SingleStream, edges_of, per_second};
 use crate::measure::batch_means::{MeanInterval, PARTS, batch_means};
 use crate::measure::metrics::Metric;
 use crate::measure::sample::Sample;
-use crate::measure::steady::{Edges, Window, edges, mean_in_flight, steady_window, tokens_within};
+use crate::measure::steady::{Edges, Window, mean_in_flight, tokens_within, window_between};
 use crate::measure::trace::RequestTrace;
 use rayon::prelude::*;
 use std::time::Duration;
@@ -35,10 +35,11 @@ impl Load {
             return Self { concurrency, steady: None, e2e_mean, serialness: None };
         }
         let workers = facts.concurrency as usize;
-        let e2e_mean = steady_mean(ok, edges(measured, workers));
+        let edges = edges_of(measured, facts.concurrency, facts.ended_by);
+        let e2e_mean = steady_mean(ok, edges);
         Self {
             concurrency: facts.concurrency,
-            steady: steady_window(measured, workers),
+            steady: window_between(edges, measured, workers),
             e2e_mean,
             serialness: serialness(facts.concurrency, e2e_mean, facts.single),
         }
@@ -81,7 +82,7 @@ impl Load {
 
 /// Mean end-to-end latency of the requests between ramp and tail; where there is none (few
 /// requests for the concurrency), of all after the ramp.
-fn steady_mean(ok: &[&RequestTrace], edges: Edges) -> Option<Duration> {
+pub(super) fn steady_mean(ok: &[&RequestTrace], edges: Edges) -> Option<Duration> {
     let after_ramp =
         |trace: &RequestTrace| edges.ramp_end.is_none_or(|ramp_end| trace.end() > ramp_end);
     let before_tail = |trace: &RequestTrace| edges.tail_start.is_none_or(|t1| trace.end() <= t1);

@@ -1,6 +1,7 @@
 //! What a level must make of its requests.
 
 use super::*;
+use crate::measure::flags::{Outside, judge};
 use crate::measure::sample::tests::assert_close;
 use crate::measure::steady::tests::six_requests;
 use crate::measure::trace::tests::{answered, failed};
@@ -44,10 +45,53 @@ fn the_figures_of_six_requests() {
 fn phases_follow_the_window() {
     let mut traces = six_requests();
     traces.push(RequestTrace { phase: Phase::Warmup, index: 9, ..answered(1, 0.0, 0.1, 0.2) });
-    assign_phases(facts(2).concurrency, facts(2).start_mode, &mut traces);
+    assign_phases(2, facts(2).start_mode, EndedBy::NOk, &mut traces);
     let phases: Vec<Phase> = traces.iter().map(|trace| trace.phase).collect();
     use Phase::{Ramp, Steady, Tail, Warmup};
     assert_eq!(phases, [Ramp, Ramp, Steady, Steady, Tail, Steady, Warmup]);
+}
+
+/// Two workers whose requests of a second each overlap by halves; the harness is killed at 10.2 s.
+#[test]
+fn what_is_missing_of_a_killed_level_is_no_idle_time() {
+    let whole: Vec<RequestTrace> = (0..24u32)
+        .map(|index| {
+            let start = f64::from(index) / 2.0;
+            RequestTrace {
+                index,
+                worker: index % 2,
+                ..answered(11, start, start + 0.1, start + 1.0)
+            }
+        })
+        .collect();
+    let mut left: Vec<RequestTrace> =
+        whole.iter().filter(|trace| trace.end() < Duration::from_millis(10_200)).cloned().collect();
+    let killed = LevelFacts { ended_by: EndedBy::Killed, ..facts(2) };
+    assert_close(summarise(&facts(2), &left).occupancy.unwrap(), 1.0);
+    assert_close(summarise(&killed, &left).occupancy.unwrap(), 1.0);
+    // One worker's request of 8.5 s is a long one: in the journal the other one goes on alone.
+    left.retain(|trace| trace.worker == 0 || trace.end() < Duration::from_secs(9));
+    assert!(summarise(&facts(2), &left).occupancy.unwrap() < 0.95);
+    let summary = summarise(&killed, &left);
+    assert_close(summary.occupancy.unwrap(), 1.0);
+    assert_eq!(summary.steady.unwrap().t1, Duration::from_millis(8500));
+    let (flags, _) = judge(&summary, &left, &Outside::default());
+    let names: Vec<&str> = flags.iter().map(|flag| flag.name.name()).collect();
+    assert_eq!(names, ["n_too_small", "interrupted"]);
+    // A worker of which nothing is known: it may have sent its first request at any moment.
+    left.retain(|trace| trace.worker == 0);
+    assert_eq!(summarise(&killed, &left).steady, None);
+    assign_phases(2, StartMode::Staggered, EndedBy::Killed, &mut left);
+    assert!(left[2..].iter().all(|trace| trace.phase == Phase::Tail));
+}
+
+#[test]
+fn one_at_a_time_says_the_same_later() {
+    let traces = serial_level(5, 1, 1.0);
+    let summary = summarise(&facts(1), &traces);
+    assert_eq!(single_stream(&traces), summary.as_single_stream());
+    assert!(single_stream(&traces).is_some());
+    assert_eq!(single_stream(&[]), None);
 }
 
 #[test]
@@ -93,7 +137,7 @@ fn an_open_loop_has_no_steady_window() {
     let mut traces = six_requests();
     let summary = summarise(&open, &traces);
     assert_eq!((summary.concurrency, summary.steady, summary.occupancy), (2, None, None));
-    assign_phases(open.concurrency, open.start_mode, &mut traces);
+    assign_phases(0, open.start_mode, EndedBy::NOk, &mut traces);
     assert!(traces.iter().all(|trace| trace.phase == Phase::Steady));
 }
 

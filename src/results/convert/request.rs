@@ -2,8 +2,8 @@
 
 use crate::measure::metrics;
 use crate::measure::trace::{
-    Connection, FailureClass, Outcome, Phase, RequestTrace, ServerTimes, StampSource, Stamps,
-    TokenSource, Tokens,
+    Connection, FailureClass, Outcome, Phase, PromptUse, RequestTrace, ServerTimes, StampSource,
+    Stamps, TokenSource, Tokens,
 };
 use crate::results::record::{RequestRecord, ServerTimesRecord};
 use std::time::Duration;
@@ -57,6 +57,8 @@ pub fn record_of_trace(trace: &RequestTrace, keep: Keep) -> RequestRecord {
     RequestRecord {
         index: trace.index,
         prompt_index: trace.prompt_index,
+        prompt_salted: trace.prompt.is_salted,
+        prompt_repeated: trace.prompt.is_repeated,
         worker: trace.worker,
         start_s: trace.start.as_secs_f64(),
         lateness_s: seconds(trace.lateness),
@@ -125,6 +127,7 @@ pub fn trace_of_record(record: &RequestRecord) -> Result<RequestTrace, BadRecord
     Ok(RequestTrace {
         index: record.index,
         prompt_index: record.prompt_index,
+        prompt: PromptUse { is_salted: record.prompt_salted, is_repeated: record.prompt_repeated },
         worker: record.worker,
         start: time("start_s", record.start_s)?,
         lateness,
@@ -198,7 +201,8 @@ fn time(key: &'static str, seconds: f64) -> Result<Duration, BadRecord> {
     Duration::try_from_secs_f64(seconds).map_err(|_| BadRecord::Time { key, value: seconds })
 }
 
-fn phase_name(phase: Phase) -> &'static str {
+/// A phase's name in results files.
+pub fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Warmup => "warmup",
         Phase::Ramp => "ramp",
@@ -260,6 +264,7 @@ mod tests {
         RequestTrace {
             index: 7,
             prompt_index: 3,
+            prompt: PromptUse { is_salted: ok, is_repeated: lateness },
             worker: 2,
             start: at[0],
             lateness: lateness.then_some(at[1]),

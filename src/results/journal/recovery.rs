@@ -3,14 +3,12 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::{FORMAT, LevelHead, Line};
-use crate::measure::flags::{Outside, judge};
-use crate::measure::level::{EndedBy, LevelFacts, StartMode, assign_phases, summarise};
+use super::{Beside, FORMAT, LevelHead, Line};
+use crate::measure::level::{EndedBy, StartMode, assign_phases};
 use crate::measure::trace::RequestTrace;
-use crate::results::convert::{self, Keep, record_of_trace, trace_of_record};
-use crate::results::record::{Level, RequestRecord, ResultsFile};
+use crate::results::convert::{phase_name, trace_of_record};
+use crate::results::record::{Level, RequestRecord, ResultsFile, ServerMetrics};
 
 /// The longest line: the record of a request with a very long text.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -62,7 +60,7 @@ pub fn recover(path: &Path) -> Result<Recovered, JournalError> {
     let Some(Line::Run { format, file: mut head }) = first else {
         return Err(JournalError::NoHead(path.to_owned()));
     };
-    if format != FORMAT {
+    if format > FORMAT {
         return Err(JournalError::Newer(path.to_owned(), format));
     }
     head.interrupted = true;
@@ -106,7 +104,14 @@ impl Lines {
 struct Making {
     file: ResultsFile,
     finished: Vec<Finished>,
-    open: Option<(LevelHead, Vec<RequestRecord>)>,
+    open: Option<Open>,
+}
+
+/// A level whose end was not read yet.
+struct Open {
+    head: LevelHead,
+    start_mode: StartMode,
+    requests: Vec<RequestRecord>,
 }
 
 impl Making {
@@ -114,19 +119,25 @@ impl Making {
         match (line, &mut self.open) {
             (Line::Level(head), _) => {
                 self.close(warnings);
-                self.open = Some((head, Vec::new()));
+                let start_mode = start_mode(&head.start_mode);
+                self.open = Some(Open { head: *head, start_mode, requests: Vec::new() });
             }
-            (Line::Request(record), Some((_, requests))) => requests.push(*record),
-            (Line::LevelEnd(level), Some((head, requests))) => {
-                let traces = traces(requests, warnings);
+            (Line::Measuring { start_mode: name }, Some(open)) => {
+                open.start_mode = start_mode(&name);
+            }
+            (Line::Request(record), Some(open)) => open.requests.push(*record),
+            (Line::LevelEnd(level), open @ Some(_)) => {
+                let Some(Open { head, requests, .. }) = open.take() else { return };
                 let mode = start_mode(&level.summary.start_mode);
-                let requests = settled(traces, head.concurrency, mode);
+                let requests = settled(requests, &head, mode, warnings);
                 let level = Level { requests, ..*level };
-                self.finished.push(Finished { key: head.key.clone(), level: level.clone() });
+                self.finished.push(Finished { key: head.key, level: level.clone() });
                 self.file.levels.push(level);
-                self.open = None;
             }
-            (Line::Request(_) | Line::LevelEnd(_), None) => {
+            (Line::AnswerHeaders(headers), _) => {
+                self.file.meta.server.get_or_insert_default().headers.extend(headers);
+            }
+            (Line::Measuring { .. } | Line::Request(_) | Line::LevelEnd(_), None) => {
                 warnings.push("a line outside any level: dropped".to_owned());
             }
             (Line::Run { .. }, _) => warnings.push("a second head: dropped".to_owned()),
@@ -135,62 +146,58 @@ impl Making {
 
     /// A level without an end: its figures are worked out from what there is.
     fn close(&mut self, warnings: &mut Vec<String>) {
-        let Some((head, requests)) = self.open.take() else { return };
-        let traces = traces(&requests, warnings);
-        if traces.iter().any(RequestTrace::is_measured) {
-            self.file.levels.push(cut_short(&head, traces));
+        let Some(Open { head, start_mode, mut requests }) = self.open.take() else { return };
+        let mut traces = traces(&mut requests, warnings);
+        if !traces.iter().any(RequestTrace::is_measured) {
+            return;
         }
+        assign_phases(head.concurrency, start_mode, EndedBy::Killed, &mut traces);
+        let summary = head.summarise(start_mode, EndedBy::Killed, &traces);
+        let floor = self.file.client_floor.as_ref();
+        let level = head.level(&summary, &traces, Beside { floor, ..Beside::default() });
+        let reason = Some("the harness was killed before the level's end".to_owned());
+        let server_metrics = Some(ServerMetrics { counters: None, reason });
+        self.file.levels.push(Level { server_metrics, ..level });
     }
 }
 
-/// The level that was running when the harness died.
-fn cut_short(head: &LevelHead, traces: Vec<RequestTrace>) -> Level {
-    let start_mode = start_mode(&head.start_mode);
-    let facts = LevelFacts {
-        concurrency: head.concurrency,
-        start_mode,
-        ended_by: EndedBy::Interrupted,
-        stutter: Duration::from_millis(head.stutter_ms),
-        single: None,
-        slo: None,
-    };
-    let summary = summarise(&facts, &traces);
-    let (flags, verdict) = judge(&summary, &traces, &Outside::default());
-    Level {
-        summary: convert::summary(&summary),
-        concurrency_asked: Some(head.concurrency),
-        hardware: None,
-        server_metrics: None,
-        flags: flags.iter().map(convert::flag).collect(),
-        verdict: convert::verdict(verdict),
-        requests: settled(traces, head.concurrency, start_mode),
-    }
-}
-
-/// Records in send order, with their phases: in a journal everything measured is `steady`.
+/// The records of a level that had ended, as they stood in its results file: in send order and with
+/// their phases (in a journal everything measured is `steady`), without what was not to be kept.
 fn settled(
-    mut traces: Vec<RequestTrace>,
-    concurrency: u32,
+    mut records: Vec<RequestRecord>,
+    head: &LevelHead,
     start_mode: StartMode,
+    warnings: &mut Vec<String>,
 ) -> Vec<RequestRecord> {
-    traces.sort_by_key(|trace| trace.index);
-    assign_phases(concurrency, start_mode, &mut traces);
-    traces.iter().map(|trace| record_of_trace(trace, Keep::ALL)).collect()
+    let mut traces = traces(&mut records, warnings);
+    // It had ended: nothing of it is missing, whatever ended it.
+    assign_phases(head.concurrency, start_mode, EndedBy::NOk, &mut traces);
+    let keep = head.keep();
+    for (record, trace) in records.iter_mut().zip(&traces) {
+        phase_name(trace.phase).clone_into(&mut record.phase);
+        record.gaps_us = record.gaps_us.take().filter(|_| keep.gaps);
+        record.text = record.text.take().filter(|_| keep.text);
+    }
+    records
 }
 
-fn traces(records: &[RequestRecord], warnings: &mut Vec<String>) -> Vec<RequestTrace> {
-    let keep = |record: &RequestRecord| match trace_of_record(record) {
-        Ok(trace) => Some(trace),
+/// The traces of records, both in send order; a record that is none is dropped.
+fn traces(records: &mut Vec<RequestRecord>, warnings: &mut Vec<String>) -> Vec<RequestTrace> {
+    records.sort_by_key(|record| record.index);
+    let mut traces = Vec::new();
+    records.retain(|record| match trace_of_record(record) {
+        Ok(trace) => {
+            traces.push(trace);
+            true
+        }
         Err(error) => {
             warnings.push(format!("request {} dropped: failed to {error}", record.index));
-            None
+            false
         }
-    };
-    records.iter().filter_map(keep).collect()
+    });
+    traces
 }
 
 fn start_mode(name: &str) -> StartMode {
-    use StartMode::{OpenConstant, OpenPoisson, Simultaneous, Staggered};
-    let all = [Staggered, Simultaneous, OpenPoisson, OpenConstant];
-    all.into_iter().find(|mode| mode.name() == name).unwrap_or(Staggered)
+    StartMode::named(name).unwrap_or(StartMode::Staggered)
 }

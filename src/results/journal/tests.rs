@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::trace::{Outcome, Phase, Stamps, TokenSource, Tokens};
-use crate::results::record::Summary;
+use crate::measure::trace::{Outcome, Phase, PromptUse, Stamps, TokenSource, Tokens};
+use crate::results::record::{Summary, Verdict};
 
 fn trace(index: u32) -> RequestTrace {
     let ms = |ms: u32| Some(Duration::from_millis(u64::from(ms)));
     RequestTrace {
         index,
         prompt_index: index,
+        prompt: PromptUse { is_salted: index == 1, is_repeated: index == 2 },
         worker: 0,
         start: Duration::from_millis(u64::from(100 * index)),
         lateness: None,
@@ -47,7 +48,20 @@ fn run() -> ResultsFile {
 }
 
 fn head() -> LevelHead {
-    LevelHead { key: "k1".into(), concurrency: 1, start_mode: "staggered".into(), stutter_ms: 200 }
+    LevelHead {
+        key: "k1".into(),
+        concurrency: 1,
+        start_mode: "staggered".into(),
+        stutter_ms: 5.0,
+        slo: Promise { ttft_s: Some(0.02), tpot_s: Some(0.02) },
+        max_tokens: Some(9),
+        ignore_eos: true,
+        model: "m".into(),
+        accept_models: vec!["m-1".into()],
+        settings_not_applied: vec!["-c: asked 4096, runs with 512".into()],
+        ceiling_tps: Some(50.0),
+        ..LevelHead::default()
+    }
 }
 
 /// A journal of one ended level of five requests and one of which three had ended.
@@ -83,7 +97,65 @@ fn ended_levels_come_back_as_they_were_and_a_cut_one_is_worked_out() {
     assert_eq!(cut.summary.ended_by, "interrupted");
     assert!(cut.flags.iter().any(|flag| flag.name == "interrupted"));
     assert_eq!(ended.requests[0].phase, "warmup");
-    assert_eq!(ended.requests[1].gaps_us.as_deref(), Some(&[10_000; 7][..]));
+    assert_eq!(ended.requests[1].gaps_us, None, "nobody asked for them");
+    assert_eq!(ended.requests[1].max_gap, Some(0.01));
+    assert_eq!(cut.concurrency_asked, Some(1));
+    assert_eq!(cut.summary.stutter_share, Some(1.0));
+    assert_eq!(cut.summary.goodput.unwrap().good, 2);
+    let flags: Vec<&str> = cut.flags.iter().map(|flag| flag.name.as_str()).collect();
+    let outside = ["duplicate_prompts", "salted_prompts", "n_too_small", "settings_not_applied"];
+    let expected = [&["length_mismatch"][..], &outside, &["over_roofline", "interrupted"]].concat();
+    assert_eq!(flags, expected);
+    assert_eq!(cut.verdict, Verdict::Invalid);
+    assert!(cut.server_metrics.as_ref().unwrap().reason.is_some());
+}
+
+#[test]
+fn what_the_head_says_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.journal.jsonl");
+    let cut = |head: &LevelHead, start_mode: Option<StartMode>, model: &str| {
+        let _ = std::fs::remove_file(&path);
+        let journal = Journal::create(&path, &run()).unwrap();
+        journal.level(head).unwrap();
+        (0..2).for_each(|index| {
+            let model = Some(model.to_owned());
+            journal.request(&RequestTrace { model, ..trace(index) }).unwrap();
+        });
+        start_mode.into_iter().for_each(|mode| journal.measuring(mode).unwrap());
+        let headers = BTreeMap::from([("x-region".to_owned(), "here".to_owned())]);
+        journal.answer_headers(&headers).unwrap();
+        let mut file = recover(&path).unwrap().file;
+        assert_eq!(file.meta.server.unwrap().headers, headers);
+        file.levels.remove(0)
+    };
+    let gaps = LevelHead { save_gaps: true, single_e2e_s: Some(0.09), concurrency: 2, ..head() };
+    let level = cut(&gaps, Some(StartMode::Simultaneous), "m-1");
+    assert_eq!(level.requests[1].gaps_us.as_deref(), Some(&[10_000; 7][..]));
+    assert_eq!(level.summary.start_mode, "simultaneous");
+    assert_eq!(level.summary.n_eff_source, "serialness");
+    let names = |level: &Level| level.flags.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+    assert!(!names(&level).contains(&"wrong_model".to_owned()));
+    let level = cut(&head(), None, "m-2");
+    assert_eq!(level.summary.start_mode, "staggered");
+    assert!(names(&level).contains(&"wrong_model".to_owned()));
+}
+
+#[test]
+fn a_journal_of_the_first_format_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.journal.jsonl");
+    let run = serde_json::json!({"run": {"format": 1, "file": run()}});
+    let level = serde_json::json!({"level": {
+        "key": "k", "concurrency": 1, "start_mode": "staggered", "stutter_ms": 200,
+    }});
+    let record = |index| record_of_trace(&trace(index), Keep { gaps: true, text: true });
+    let request = |index| serde_json::json!({"request": record(index)});
+    let lines = [run, level, request(0), request(1)].map(|line| format!("{line}\n"));
+    std::fs::write(&path, lines.concat()).unwrap();
+    let recovered = recover(&path).unwrap();
+    assert_eq!(recovered.warnings, [""; 0]);
+    assert_eq!(recovered.file.levels[0].summary.n_ok, 1);
 }
 
 #[test]

@@ -12,6 +12,13 @@ pub struct RequestRecord {
     /// Position of the prompt in its file.
     #[serde(default)]
     pub prompt_index: u32,
+    /// Whether a salt line stood in front of the prompt, since its file was used up; not there if
+    /// not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prompt_salted: bool,
+    /// Whether the server had been sent the very same text before; not there if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prompt_repeated: bool,
     /// Which worker sent it.
     #[serde(default)]
     pub worker: u32,

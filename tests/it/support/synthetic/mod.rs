@@ -17,8 +17,8 @@ use spark::measure::level::{
 };
 use spark::measure::metrics::Metric;
 use spark::measure::trace::{
-    Connection, FailureClass, Outcome, Phase, RequestTrace, ServerTimes, Stamps, TokenSource,
-    Tokens,
+    Connection, FailureClass, Outcome, Phase, PromptUse, RequestTrace, ServerTimes, Stamps,
+    TokenSource, Tokens,
 };
 use spark::results::convert::{self, Keep, record_of_trace};
 use spark::results::record::{Level, ResultsFile};
@@ -131,7 +131,7 @@ impl Scenario {
                 single,
                 slo: None,
             };
-            assign_phases(concurrency, facts.start_mode, &mut traces);
+            assign_phases(concurrency, facts.start_mode, facts.ended_by, &mut traces);
             let summary = summarise(&facts, &traces);
             if concurrency == 1 {
                 single = summary
@@ -276,6 +276,7 @@ impl Scenario {
         RequestTrace {
             index: 0,
             prompt_index: 0,
+            prompt: PromptUse::default(),
             worker: 0,
             start: Duration::ZERO,
             lateness: None,
