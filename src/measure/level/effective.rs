@@ -27,15 +27,11 @@ impl Rule {
         }
     }
 
-    /// n ÷ max(1, τ̂), with τ̂ at least c for the latencies of a serial server. One value is worth
-    /// one; `None` if there is none.
+    /// n ÷ max(1, τ̂), with τ̂ at least c for the latencies of a serial server; `None` under two
+    /// values.
     pub(crate) fn sample_size(self, metric: Metric, in_send_order: &[f64]) -> Option<f64> {
-        let n = in_send_order.len();
-        if n == 0 {
-            return None;
-        }
-        let time = autocorrelation_time(in_send_order).unwrap_or(1.0);
-        Some(n as f64 / time.max(self.time_min(metric)))
+        let time = autocorrelation_time(in_send_order)?;
+        Some(in_send_order.len() as f64 / time.max(self.time_min(metric)))
     }
 
     /// Values that are worth one whatever the series shows: c for the latencies of a serial

@@ -86,6 +86,18 @@ fn what_is_missing_of_a_killed_level_is_no_idle_time() {
 }
 
 #[test]
+fn one_value_says_nothing_of_how_far_it_may_be_off() {
+    for (n, worth) in [(1, None), (2, Some(2.0))] {
+        let summary = summarise(&facts(1), &serial_level(n, 1, 1.0));
+        for metric in [Metric::Ttft, Metric::E2e, Metric::DecodeTps] {
+            let stats = summary.metric(metric).unwrap();
+            assert_eq!((stats.n, stats.n_eff), (u64::from(n), worth));
+            assert_eq!(stats.p50_interval.is_some(), worth.is_some());
+        }
+    }
+}
+
+#[test]
 fn one_at_a_time_says_the_same_later() {
     let traces = serial_level(5, 1, 1.0);
     let summary = summarise(&facts(1), &traces);
