@@ -155,10 +155,12 @@ fn erase_line() {
     let _ = write!(std::io::stderr().lock(), "\r\u{1b}[K");
 }
 
-/// Draws a line that the next one replaces; only ever on a terminal.
+/// Draws a line that the next one replaces; only ever on a terminal. Where that is narrow it cuts the
+/// line off (DECAWM off, then on): of a line that goes on below, only the last part would be erased.
 fn redraw(line: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = write!(stderr, "\r\u{1b}[K{line}").and_then(|()| stderr.flush());
+    let drawn = write!(stderr, "\r\u{1b}[K\u{1b}[?7l{line}\u{1b}[?7h");
+    let _ = drawn.and_then(|()| stderr.flush());
 }
 
 fn write_event(event: &Value) {
