@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::support::matrix::{ANY_PORT, Bench, GOOD, text, wait_for_journal};
+use crate::support::nulls::without_reason;
 use crate::support::nvml_stub::NvmlStub;
 
 const BUSY: &str = "util 97
@@ -46,6 +47,11 @@ fn hardware(library: &Path, meanwhile: impl FnOnce()) -> Value {
     assert!(server["cpu_s_per_output_token"].as_f64().is_some(), "{server}");
     assert!(hardware["host"]["mem_available_bytes_min"].as_u64().unwrap() > 0);
     assert!(hardware["harness"]["rss_bytes_max"].as_u64().unwrap() > 0);
+    assert_eq!(without_reason(&hardware), [""; 0], "{hardware}");
+    for metric in ["host.mem_available_bytes", "server.pss_bytes", "harness.cpu_s"] {
+        assert_eq!(hardware["capabilities"][metric], "ok", "{metric}");
+    }
+    assert!(hardware["capabilities"]["host.cpu_energy_j"].is_string());
     hardware
 }
 
@@ -118,8 +124,10 @@ fn a_jetson_has_a_name_and_reasons() {
         assert!(hardware["reasons"][format!("gpus.0.{key}")].is_string(), "{key}");
     }
     assert_eq!(hardware["joules_per_output_token"], Value::Null);
-    assert!(
-        hardware["capabilities"].as_object().unwrap().values().all(|word| word == "not_supported")
+    assert_eq!(hardware["capabilities"]["gpus.0.power_w"], "not_supported");
+    assert_eq!(
+        hardware["reasons"]["gpus.0.energy_j"],
+        "energy counter: not_supported; power: not_supported"
     );
 }
 
@@ -145,4 +153,5 @@ fn without_a_library_the_gpu_block_says_why_it_is_empty() {
     assert_eq!(hardware["gpus"], serde_json::json!([]));
     assert!(hardware["gpu_reason"].as_str().unwrap().contains("/nonexistent"));
     assert_eq!(hardware["memory_source"], Value::Null);
+    assert!(hardware["reasons"]["memory_source"].as_str().unwrap().starts_with("no GPU"));
 }

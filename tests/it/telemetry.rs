@@ -1,7 +1,6 @@
 //! The sampler against a stub of NVIDIA's library: what a results file holds for each kind of
 //! device, and why the rest is missing.
 
-use std::os::unix::process::parent_id;
 use std::time::{Duration, Instant};
 
 use spark::bench::client::{BodyTemplate, Endpoint};
@@ -14,16 +13,23 @@ use spark::measure::flags::{Outside, Severity, judge};
 use spark::measure::level::{EndedBy, LevelFacts, StartMode, summarise};
 use spark::results::record::Hardware;
 
+use crate::support::nulls::without_reason;
 use crate::support::nvml_stub::NvmlStub;
+use crate::support::onlooker::Onlooker;
 use crate::support::scripted::{ScriptedServer, Step, good_answer};
 
 /// No reading takes as long; it ends a test that would hang.
 const LONG: Duration = Duration::from_secs(60);
 
+/// A sampler that takes this process and all below it for the server.
 fn sampler(stub: &NvmlStub) -> Sampler {
+    sampler_of(stub, std::process::id())
+}
+
+fn sampler_of(stub: &NvmlStub, server: u32) -> Sampler {
     let config = SamplerConfig {
         period: Duration::from_millis(5),
-        server: Some(ServerProcesses { root: std::process::id(), group: None }),
+        server: Some(ServerProcesses { root: server, group: None }),
         nvml: NvmlLibrary::File(stub.path()),
         ..SamplerConfig::default()
     };
@@ -56,7 +62,14 @@ fn hardware(recording: &Recording, from: usize, to: usize) -> Hardware {
     let mut facts = WindowFacts::new(from, to);
     facts.output_tokens = Some(10.0);
     facts.total_tokens = Some(40.0);
-    recording.hardware(&facts)
+    explained(recording.hardware(&facts))
+}
+
+/// The same, after a look at its nulls: each has to have a reason.
+fn explained(hardware: Hardware) -> Hardware {
+    let nulls = without_reason(&serde_json::to_value(&hardware).unwrap());
+    assert_eq!(nulls, [""; 0], "{hardware:?}");
+    hardware
 }
 
 const IDLE: &str = "util 0
@@ -109,7 +122,15 @@ fn a_discrete_gpu_tells_everything_and_idle_is_in_no_figure() {
     assert!((hardware.joules_per_total_token.unwrap() - joules / 40.0).abs() < 1e-9);
     assert_eq!(hardware.energy_source.as_deref(), Some("counter"));
     assert_eq!(hardware.memory_source.as_deref(), Some("nvml"));
-    assert!(hardware.capabilities.values().all(|word| word == "ok"), "{hardware:?}");
+    let of_gpu = hardware.capabilities.iter().filter(|(path, _)| path.starts_with("gpus."));
+    assert!(of_gpu.clone().count() > 9 && of_gpu.clone().all(|(_, word)| word == "ok"));
+    for metric in ["host.cpu_pct", "host.mem_available_bytes", "server.pss_bytes", "harness.cpu_s"]
+    {
+        assert_eq!(hardware.capabilities[metric], "ok", "{metric}");
+    }
+    let of_cpu = &hardware.capabilities["host.cpu_energy_j"];
+    let why = hardware.reasons.get("host.cpu_energy_j");
+    assert_eq!(of_cpu == "ok", why.is_none(), "{of_cpu}, {why:?}");
     let of_gpu: Vec<_> = hardware.reasons.keys().filter(|key| key.starts_with("gpus")).collect();
     assert_eq!(of_gpu, ["gpus.0.used_by_server"], "the stub shows no process");
     assert!(hardware.server.unwrap().rss_bytes_max.unwrap() > 0);
@@ -178,8 +199,19 @@ fn a_jetson_initialises_and_tells_nothing_which_is_not_zero() {
     assert_eq!(figures, [None; 11]);
     assert!(gpu.throttle_share.is_empty() && gpu.processes.is_empty());
     assert_eq!(gpu.used_by_server, None);
-    assert!(hardware.capabilities.values().all(|word| word == "not_supported"), "{hardware:?}");
-    for key in ["util_pct_mean", "power_w_mean", "temp_c_max", "throttle_share", "processes"] {
+    let identity = ["name", "uuid", "compute_capability"].map(|key| format!("gpus.0.{key}"));
+    for (path, word) in hardware.capabilities.iter().filter(|(path, _)| path.starts_with("gpus.")) {
+        assert_eq!(word, if identity.contains(path) { "ok" } else { "not_supported" }, "{path}");
+    }
+    for key in [
+        "sm_clock_mhz_limit",
+        "memory_total_bytes",
+        "util_pct_mean",
+        "power_w_mean",
+        "temp_c_max",
+        "throttle_share",
+        "processes",
+    ] {
         assert_eq!(hardware.reasons[&format!("gpus.0.{key}")], "not_supported", "{key}");
     }
     assert_eq!((hardware.energy_j, hardware.joules_per_output_token), (None, None));
@@ -318,7 +350,7 @@ fn without_a_library_everything_else_works_and_the_gpu_block_says_why() {
     let rows = &recording.samples().host.rows;
     let epoch = recording.epoch();
     let facts = WindowFacts::new(epoch + rows[1].at, epoch + rows[8].at);
-    let hardware = recording.hardware(&facts);
+    let hardware = explained(recording.hardware(&facts));
     assert!(hardware.gpus.is_empty());
     assert!(hardware.gpu_reason.unwrap().contains("/nonexistent/libnvidia-ml.so"));
     assert_eq!((hardware.memory_source, hardware.energy_source), (None, None));
@@ -331,14 +363,15 @@ fn without_a_library_everything_else_works_and_the_gpu_block_says_why() {
 
 #[test]
 fn of_two_gpus_the_servers_own_counts_and_a_stranger_is_told_apart() {
-    let own = std::process::id();
-    let stranger = parent_id();
+    let (server, onlooker) = (Onlooker::start(), Onlooker::start());
+    let (own, stranger) = (server.pid(), onlooker.pid());
     let hidden = u32::MAX - 7;
     let state = format!(
-        "{BUSY}\ndevices 2\n0.procs {stranger}:5000\n1.procs {own}:7000,{hidden}:1\n1.power 50000"
+        "{BUSY}\ndevices 2\n0.procs {stranger}:5000\n1.procs {own}:7000,{hidden}\n1.power 50000"
     );
     let stub = NvmlStub::new(&state);
-    let sampler = sampler(&stub);
+    let sampler = sampler_of(&stub, own);
+    assert!(sampler.wait_for_host(1, LONG));
     gpu_readings(&sampler, 5);
     let recording = sampler.stop();
     let (from, to) = between(&recording, 1, 5);
@@ -352,7 +385,24 @@ fn of_two_gpus_the_servers_own_counts_and_a_stranger_is_told_apart() {
     assert_eq!(hardware.gpus[1].power_w_mean, Some(50.0));
     let ours: Vec<_> = hardware.gpus[1].processes.iter().map(|p| (p.pid, p.ours)).collect();
     assert_eq!(ours, [(own, true), (hidden, false)]);
-    assert_eq!(hardware.gpus[1].processes[0].memory_bytes, Some(7000));
+    let held: Vec<_> = hardware.gpus[1].processes.iter().map(|p| p.memory_bytes).collect();
+    assert_eq!(held, [Some(7000), None]);
+    assert!(hardware.reasons.contains_key("gpus.1.processes.1.memory_bytes"));
+}
+
+#[test]
+fn a_window_in_which_nothing_was_read_has_a_reason_for_each_null() {
+    let stub = NvmlStub::new(BUSY);
+    let sampler = sampler(&stub);
+    readings_of_both(&sampler, 3);
+    let recording = sampler.stop();
+    let from = recording.epoch() + Duration::from_secs(1_000_000);
+    let facts = WindowFacts::new(from, from + Duration::from_secs(1));
+    let hardware = explained(recording.hardware(&facts));
+    let gpu = &hardware.gpus[0];
+    assert_eq!((hardware.samples, gpu.power_w_mean, gpu.memory_used_bytes_max), (0, None, None));
+    assert_eq!((hardware.energy_j, hardware.memory_source), (None, None));
+    assert!(hardware.reasons["host.mem_available_bytes_min"].contains("no sample"));
 }
 
 #[test]
@@ -376,10 +426,11 @@ fn memory_in_use_is_the_devices_own_or_the_machines() {
     assert_eq!(memory_in_use(&NvmlLibrary::None).unwrap().source, "meminfo");
 }
 
-/// What the devices of a stub in this state do to a level's flags.
-fn flags_of(state: &str) -> Vec<(String, Severity)> {
+/// What the devices of a stub in this state do to the flags of this server's level.
+fn flags_of(state: &str, server: &Onlooker) -> Vec<(String, Severity)> {
     let stub = NvmlStub::new(state);
-    let sampler = sampler(&stub);
+    let sampler = sampler_of(&stub, server.pid());
+    assert!(sampler.wait_for_host(1, LONG));
     gpu_readings(&sampler, 5);
     let recording = sampler.stop();
     let (from, to) = between(&recording, 1, 5);
@@ -406,15 +457,16 @@ fn flags_of(state: &str) -> Vec<(String, Severity)> {
 #[test]
 fn the_devices_state_raises_the_levels_flags() {
     let flagged = |name: &str| vec![(name.to_owned(), Severity::Flagged)];
-    assert_eq!(flags_of(BUSY), []);
-    assert_eq!(flags_of(&format!("{BUSY}\nsm_clock 1100")), flagged("low_clock"));
-    assert_eq!(flags_of(&format!("{BUSY}\nthrottle 64")), flagged("throttled"));
-    let stranger = format!("{BUSY}\nprocs {}:5000", parent_id());
-    assert_eq!(flags_of(&stranger), []);
-    let both = format!("{BUSY}\nprocs {}:5000,{}:1", parent_id(), std::process::id());
+    let (server, stranger) = (Onlooker::start(), Onlooker::start());
+    let flags_of = |state: &str| flags_of(&format!("{BUSY}\n{state}"), &server);
+    assert_eq!(flags_of(""), []);
+    assert_eq!(flags_of("sm_clock 1100"), flagged("low_clock"));
+    assert_eq!(flags_of("throttle 64"), flagged("throttled"));
+    assert_eq!(flags_of(&format!("procs {}:5000", stranger.pid())), []);
+    let both = format!("procs {}:5000,{}:1", stranger.pid(), server.pid());
     assert_eq!(flags_of(&both), flagged("foreign_gpu_process"));
-    let stuck = format!("{BUSY}\nname NVIDIA GB10\nsm_clock 850");
-    assert_eq!(flags_of(&stuck), [("low_clock".to_owned(), Severity::Invalid)]);
+    let stuck = flags_of("name NVIDIA GB10\nsm_clock 850");
+    assert_eq!(stuck, [("low_clock".to_owned(), Severity::Invalid)]);
 }
 
 #[test]

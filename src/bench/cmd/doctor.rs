@@ -41,6 +41,7 @@ fn text(report: &Report) -> String {
     let with = if with.is_empty() { "no server".to_owned() } else { with.join(", ") };
     out.row("build", &format!("spark-bench {}, {}, with {with}", build.version, build.profile));
     machine(report, &mut out);
+    counters(report, &mut out);
     gpus(report, &mut out);
     out.heading(&format!("engines ({})", report.engines_file.display()));
     for engine in &report.engines {
@@ -107,6 +108,16 @@ fn machine(report: &Report, out: &mut Lines) {
     out.row_of("virtual machine", &host.virtual_machine);
     let energy = report.cpu_energy_reason.as_deref().unwrap_or("ok");
     out.row("CPU energy", energy);
+}
+
+/// What the kernel tells of the machine, and of this process as it would of a server's.
+fn counters(report: &Report, out: &mut Lines) {
+    out.heading("counters");
+    for (path, said) in &report.capabilities {
+        if !path.starts_with("gpus.") {
+            out.row(path, said);
+        }
+    }
 }
 
 fn gpus(report: &Report, out: &mut Lines) {

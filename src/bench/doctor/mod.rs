@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::bench::config::Config;
 use crate::bench::config::engines::ENGINES_FILE_NAME;
 use crate::bench::telemetry::{
-    NvmlLibrary, SystemPaths, cpu_energy_counter, gpu_facts, host_facts,
+    NvmlLibrary, SystemPaths, cpu_energy_counter, gpu_facts, host_capabilities, host_facts,
 };
 use crate::results::record::Host;
 
@@ -30,7 +30,8 @@ pub struct Report {
     pub host: Host,
     /// Why there is no GPU, where there is none.
     pub gpu_reason: Option<String>,
-    /// What each GPU can tell, by `gpus.INDEX.METRIC`: `ok`, `not_supported` or an error.
+    /// What each GPU (`gpus.INDEX.METRIC`), the host and a process can tell: `ok`, `not_supported`
+    /// or an error.
     pub capabilities: BTreeMap<String, String>,
     /// Why the CPU's energy cannot be read; null where it can.
     pub cpu_energy_reason: Option<String>,
@@ -88,19 +89,21 @@ pub async fn examine(configs: &Path, engines: Option<PathBuf>) -> Report {
     let engines_file = engines.unwrap_or_else(|| configs.join(ENGINES_FILE_NAME));
     let facts = tokio::task::spawn_blocking(|| {
         let driver = gpu_facts(&NvmlLibrary::from_environment());
-        (host_facts(), driver, cpu_energy_counter(&SystemPaths::default()))
+        let paths = SystemPaths::default();
+        (host_facts(), driver, cpu_energy_counter(&paths), host_capabilities(&paths))
     });
     let (engines, engines_reason) = match engines::found(&engines_file).await {
         Ok(found) => (found, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let (host, driver, cpu_energy) = facts.await.expect("looking at the machine does not panic");
+    let (host, driver, cpu_energy, told) =
+        facts.await.expect("looking at the machine does not panic");
     let (keys, bad_configs) = keys(configs);
     let mut report = Report {
         build: Build::this(),
         host,
         gpu_reason: driver.as_ref().err().cloned(),
-        capabilities: BTreeMap::new(),
+        capabilities: told.iter().map(|(path, told)| (path.clone(), told.to_string())).collect(),
         cpu_energy_reason: cpu_energy.err(),
         engines_file,
         engines_reason,

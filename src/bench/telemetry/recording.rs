@@ -68,6 +68,7 @@ impl Recording {
         let mut samples = Samples {
             period: config.period,
             host: Track { rows: host.rows, readings: host.readings },
+            host_capabilities: notes.capabilities.clone(),
             host_reasons: notes.reasons.clone(),
             ..Samples::default()
         };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::gpu::{self, GpuFigures};
 use super::host;
+use super::reading::GpuMetric;
 use super::series::{Point, Window, clipped};
 use super::{Figures, Load, Samples};
 
@@ -123,24 +124,35 @@ pub fn power_at_rest(energy_j: &[Point], power_w: &[Point], span: Window) -> Res
 }
 
 /// Energy of one device over the window, its source, and why there is none or no counter.
+/// `untold` says why a metric has no reading at all.
 pub(super) fn of_device(
     energy_j: &[Point],
     power_w: &[Point],
     window: Window,
+    untold: impl Fn(GpuMetric) -> String,
 ) -> (Option<(f64, EnergySource)>, Option<String>) {
-    let why = match (energy_j.is_empty(), counter_delta(energy_j, window)) {
-        (_, Ok(joules)) => return (Some((joules, EnergySource::Counter)), None),
-        (true, Err(_)) => "the device has no energy counter".to_owned(),
-        (false, Err(error)) => format!("energy counter: {error}"),
+    let no_counter = match counter_delta(energy_j, window) {
+        Ok(joules) => return (Some((joules, EnergySource::Counter)), None),
+        Err(_) if energy_j.is_empty() => untold(GpuMetric::Energy),
+        Err(error) => error.to_string(),
     };
-    match clipped(power_w, window).and_then(|points| integrate(&points)) {
+    let no_power = match clipped(power_w, window).and_then(|points| integrate(&points)) {
         Some(joules) => {
-            let text = format!("{why}; power was integrated instead");
-            (Some((joules, EnergySource::IntegratedPower)), Some(text))
+            let text = format!("energy counter: {no_counter}; power was integrated instead");
+            return (Some((joules, EnergySource::IntegratedPower)), Some(text));
         }
-        None => (None, Some(format!("{why}; power readings do not reach both ends of the window"))),
-    }
+        None if power_w.is_empty() => untold(GpuMetric::Power),
+        None => CounterError::NotCovered.to_string(),
+    };
+    (None, Some(format!("energy counter: {no_counter}; power: {no_power}")))
 }
+
+/// What a level says of energy, by its keys in the results.
+const KEYS: [&str; 5] =
+    ["energy_j", "energy_source", "joules_per_output_token", "joules_per_total_token", ABOVE_IDLE];
+const ABOVE_IDLE: &str = "joules_per_output_token_above_idle";
+/// Why nothing can be divided by tokens.
+const NO_TOKENS: &str = "the number of tokens in the window is not known, or 0";
 
 /// Fills in the level's energy and what it comes to per token.
 pub(super) fn per_token(
@@ -156,13 +168,10 @@ pub(super) fn per_token(
         None if !out.gpus.is_empty() => of_gpus(&out.gpus),
         None => of_packages(out),
     };
-    let keys =
-        ["joules_per_output_token", "joules_per_total_token", "joules_per_output_token_above_idle"];
     let (joules, source) = match found {
         Ok(found) => found,
         Err(why) => {
-            reasons.extend(keys.map(|key| (key.to_owned(), why.clone())));
-            reasons.insert("energy_source".to_owned(), why);
+            reasons.extend(KEYS.map(|key| (key.to_owned(), why.clone())));
             return;
         }
     };
@@ -173,24 +182,25 @@ pub(super) fn per_token(
     };
     out.joules_per_output_token = divided(joules, load.output_tokens);
     out.joules_per_total_token = divided(joules, load.total_tokens);
-    for (key, value) in
-        [(keys[0], out.joules_per_output_token), (keys[1], out.joules_per_total_token)]
-    {
+    for (key, value) in [
+        ("joules_per_output_token", out.joules_per_output_token),
+        ("joules_per_total_token", out.joules_per_total_token),
+    ] {
         if value.is_none() {
-            let why = "the number of tokens in the window is not known, or 0";
-            reasons.insert(key.to_owned(), why.to_owned());
+            reasons.insert(key.to_owned(), NO_TOKENS.to_owned());
         }
     }
     let no_span = || "no idle span before the level was recorded".to_owned();
     let idle = load.idle.ok_or_else(no_span);
     let idle = idle.and_then(|span| idle_power(samples, out, source, span));
-    match idle {
-        Ok(watts) => {
-            let above = joules - watts * seconds;
-            out.joules_per_output_token_above_idle = divided(above, load.output_tokens);
-        }
+    let above = idle.and_then(|watts| {
+        let above = joules - watts * seconds;
+        divided(above, load.output_tokens).ok_or_else(|| NO_TOKENS.to_owned())
+    });
+    match above {
+        Ok(joules) => out.joules_per_output_token_above_idle = Some(joules),
         Err(why) => {
-            reasons.insert(keys[2].to_owned(), why);
+            reasons.insert(ABOVE_IDLE.to_owned(), why);
         }
     }
 }

@@ -116,11 +116,13 @@ pub(super) fn reduce(
         ..GpuFigures::default()
     };
     let mut say = Reasons { track, inside: &inside, reasons };
+    say.identity(&gpu);
     say.metrics(&gpu);
     say.stuck_memory_util(&mut gpu);
     let energy_j = points(&track.readings, GpuMetric::Energy);
     let power_w = points(&track.readings, GpuMetric::Power);
-    let (energy, why) = energy::of_device(&energy_j, &power_w, window);
+    let untold = |metric: GpuMetric| say.of_capability(metric.key());
+    let (energy, why) = energy::of_device(&energy_j, &power_w, window, untold);
     (gpu.energy_j, gpu.energy_source) = energy.unzip();
     say.because("energy_j", why);
     processes(track, window, &mut gpu, &mut say);
@@ -150,6 +152,21 @@ impl Reasons<'_> {
     fn because(&mut self, key: &str, why: Option<String>) {
         if let Some(why) = why {
             self.reasons.insert(format!("gpus.{}.{key}", self.track.info.index), why);
+        }
+    }
+
+    /// What is read once.
+    fn identity(&mut self, gpu: &GpuFigures) {
+        let figures = [
+            ("uuid", gpu.uuid.is_none()),
+            ("name", gpu.name.is_none()),
+            ("sm_clock_mhz_limit", gpu.sm_clock_mhz_limit.is_none()),
+            ("memory_total_bytes", gpu.memory_total_bytes.is_none()),
+        ];
+        for (key, _) in figures.into_iter().filter(|(_, missing)| *missing) {
+            let capability = self.track.info.capabilities.get(key);
+            let why = capability.map_or_else(|| "not asked for".to_owned(), Capability::to_string);
+            self.because(key, Some(why));
         }
     }
 
@@ -249,6 +266,11 @@ fn processes(track: &GpuTrack, window: Window, gpu: &mut GpuFigures, say: &mut R
         kept.memory_bytes = kept.memory_bytes.max(process.memory_bytes);
     }
     gpu.processes = most.into_values().collect();
+    for (place, process) in gpu.processes.iter().enumerate() {
+        let why = "the driver does not tell what this process holds";
+        let why = process.memory_bytes.is_none().then(|| why.to_owned());
+        say.because(&format!("processes.{place}.memory_bytes"), why);
+    }
     let owners: BTreeSet<Owner> = gpu.processes.iter().map(|process| process.owner).collect();
     let hidden = owners.is_empty() && gpu.util_pct_mean.is_some_and(|pct| pct >= LOAD_PCT);
     let why = if owners.contains(&Owner::Server) {

@@ -77,31 +77,55 @@ pub(super) fn reduce(
     let busy = grown(&|row| row.cpu_busy_s);
     let total = grown(&|row| row.cpu_total_s);
     let cpu_pct = busy.and_then(|busy| total.map(|total| 100.0 * busy / total));
-    if let Err(error) = &cpu_pct {
-        because("host.cpu_pct_mean", error.to_string());
+    match &cpu_pct {
+        Ok(pct) if pct.is_finite() => {}
+        Ok(_) => because("host.cpu_pct_mean", "no CPU time passed in the window".to_owned()),
+        Err(error) => because("host.cpu_pct_mean", error.to_string()),
     }
     let cpu_energy = grown(&|row| row.cpu_energy_j);
     if let Err(error) = &cpu_energy {
         because("host.cpu_energy_j", error.to_string());
     }
-    out.host = Some(HostFigures {
+    let host = HostFigures {
         cpu_pct_mean: cpu_pct.ok().filter(|pct| pct.is_finite()),
         load_1m: inside.last().and_then(|row| row.load_1m),
         mem_available_bytes_min: inside.iter().filter_map(|row| row.mem_available_bytes).min(),
         mem_used_bytes_max: inside.iter().filter_map(|row| used(row)).max(),
         swap_used_bytes_max: inside.iter().filter_map(|row| row.swap_used_bytes).max(),
         cpu_energy_j: cpu_energy.ok(),
-    });
+    };
     let harness_cpu = grown(&|row| row.harness.cpu_s);
     if let Err(error) = &harness_cpu {
         because("harness.cpu_s", error.to_string());
     }
-    out.harness = Some(HarnessFigures {
+    let harness = HarnessFigures {
         cpu_s: harness_cpu.ok(),
         rss_bytes_max: inside.iter().filter_map(|row| row.harness.rss_bytes).max(),
         loop_lag_ms_p99: load.loop_lag_ms_p99,
-    });
+    };
+    for (key, missing) in [
+        ("host.load_1m", host.load_1m.is_none()),
+        ("host.mem_available_bytes_min", host.mem_available_bytes_min.is_none()),
+        ("host.mem_used_bytes_max", host.mem_used_bytes_max.is_none()),
+        ("host.swap_used_bytes_max", host.swap_used_bytes_max.is_none()),
+        ("harness.rss_bytes_max", harness.rss_bytes_max.is_none()),
+    ] {
+        if missing {
+            because(key, untold(&inside));
+        }
+    }
+    if harness.loop_lag_ms_p99.is_none() {
+        because("harness.loop_lag_ms_p99", "the lag was not measured in this level".to_owned());
+    }
+    (out.host, out.harness) = (Some(host), Some(harness));
     out.server = server(readings, &inside, window, load, &mut because);
+}
+
+/// Why a value that every reading should hold is in none of the window's.
+fn untold(inside: &[&HostReading]) -> String {
+    let why =
+        if inside.is_empty() { "no sample in the window" } else { "this system does not tell" };
+    why.to_owned()
 }
 
 fn used(row: &HostReading) -> Option<u64> {
@@ -148,7 +172,9 @@ fn server(
         because("server.rss_bytes_max", "no sample of it in the window".to_owned());
     }
     if figures.pss_bytes_max.is_none() {
-        because("server.pss_bytes_max", "not read in the window".to_owned());
+        let ever = readings.iter().any(|row| row.server.is_some_and(|s| s.pss_bytes.is_some()));
+        let why = if ever { "not read in the window" } else { "this system does not tell" };
+        because("server.pss_bytes_max", why.to_owned());
     }
     Some(figures)
 }

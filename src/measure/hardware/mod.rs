@@ -59,6 +59,8 @@ pub struct Samples {
     pub gpu_reason: Option<String>,
     /// The host, the server's processes and the harness.
     pub host: Track<HostReading>,
+    /// What the host and the processes can tell, by path (`host.cpu_energy_j`).
+    pub host_capabilities: BTreeMap<String, Capability>,
     /// Why something of the host could not be read, by key.
     pub host_reasons: BTreeMap<String, String>,
 }
@@ -87,12 +89,12 @@ pub struct Figures {
     pub gpus: Vec<GpuFigures>,
     /// Why there is none.
     pub gpu_reason: Option<String>,
-    /// Each metric that was probed, by its path (`gpus.0.power`).
+    /// Each metric that was probed, by its path (`gpus.0.power_w`, `server.pss_bytes`).
     pub capabilities: BTreeMap<String, Capability>,
     /// How well each source was sampled: `gpu`, `host`.
     pub sources: BTreeMap<&'static str, SourceFigures>,
-    /// Where device memory is from: `nvml`; `meminfo` where a device shares the system's memory and
-    /// says nothing; `None` without a device.
+    /// Where device memory is from: `nvml`; `meminfo` where a device cannot tell, as one that
+    /// shares the system's memory; `None` without a device, or where it was not read.
     pub memory_source: Option<&'static str>,
     /// The server's process tree, where it is known.
     pub server: Option<ServerFigures>,
@@ -117,7 +119,7 @@ pub struct Figures {
 impl Figures {
     /// The source that was sampled worst: what the level's own sample figures quote.
     pub fn worst_source(&self) -> Option<&SourceFigures> {
-        self.sources.values().min_by(|a, b| a.coverage.total_cmp(&b.coverage))
+        worst_source(&self.sources)
     }
 }
 
@@ -127,6 +129,7 @@ pub fn figures(samples: &Samples, window: Window, load: &Load) -> Figures {
     let mut out = Figures {
         window_s: window.length().as_secs_f64(),
         gpu_reason: samples.gpu_reason.clone(),
+        capabilities: samples.host_capabilities.clone(),
         ..Figures::default()
     };
     for track in &samples.gpus {
@@ -143,18 +146,71 @@ pub fn figures(samples: &Samples, window: Window, load: &Load) -> Figures {
     let host_rows = series::source_figures(&samples.host.rows, window, samples.period);
     out.sources.insert("host", host_rows);
     host::reduce(&samples.host.readings, window, load, &mut out, &mut reasons);
-    out.memory_source = memory_source(&out.gpus);
+    sources(&out.sources, &mut reasons);
+    match memory_source(samples, &out.gpus) {
+        Ok(source) => out.memory_source = Some(source),
+        Err(why) => {
+            reasons.insert("memory_source".to_owned(), why);
+        }
+    }
     energy::per_token(samples, window, load, &mut out, &mut reasons);
     out.reasons = reasons;
     out
 }
 
-fn memory_source(gpus: &[GpuFigures]) -> Option<&'static str> {
+/// Where device memory is from.
+///
+/// # Errors
+/// In words, where there is no device, or its memory was not read although it can be.
+fn memory_source(samples: &Samples, gpus: &[GpuFigures]) -> Result<&'static str, String> {
     if gpus.is_empty() {
-        return None;
+        let why = samples.gpu_reason.as_ref();
+        return Err(why.map_or_else(|| "no GPU".to_owned(), |why| format!("no GPU: {why}")));
     }
-    let said = gpus.iter().any(|gpu| gpu.memory_used_bytes_max.is_some());
-    Some(if said { "nvml" } else { "meminfo" })
+    if gpus.iter().any(|gpu| gpu.memory_used_bytes_max.is_some()) {
+        return Ok("nvml");
+    }
+    let cannot = |track: &GpuTrack| {
+        let capability = track.info.capabilities.get(GpuMetric::MemoryUsed.key());
+        matches!(capability, None | Some(Capability::NotSupported))
+    };
+    if samples.gpus.iter().all(cannot) {
+        return Ok("meminfo");
+    }
+    Err("no device's memory was read in the window".to_owned())
+}
+
+/// Says why figures of how the sources kept time are missing.
+fn sources(
+    sources: &BTreeMap<&'static str, SourceFigures>,
+    reasons: &mut BTreeMap<String, String>,
+) {
+    let mut because = |key: String, missing: bool, why: &str| {
+        if missing {
+            reasons.insert(key, why.to_owned());
+        }
+    };
+    let too_few = "no two samples around the window";
+    for (name, source) in sources {
+        let (median, largest) = (source.period_ms_p50, source.period_ms_max);
+        because(format!("sources.{name}.period_ms_p50"), median.is_none(), too_few);
+        because(format!("sources.{name}.period_ms_max"), largest.is_none(), too_few);
+        let none = source.read_ms_max.is_none();
+        because(format!("sources.{name}.read_ms_max"), none, "no sample in the window");
+        let none = source.cpu_share.is_none();
+        because(format!("sources.{name}.cpu_share"), none, "fewer than two samples in the window");
+    }
+    let worst = worst_source(sources);
+    let none = worst.is_none_or(|source| source.period_ms_p50.is_none());
+    because("period_ms_p50".to_owned(), none, too_few);
+    let none = worst.is_none_or(|source| source.period_ms_max.is_none());
+    because("period_ms_max".to_owned(), none, too_few);
+}
+
+fn worst_source<'a>(
+    sources: &'a BTreeMap<&'static str, SourceFigures>,
+) -> Option<&'a SourceFigures> {
+    sources.values().min_by(|a, b| a.coverage.total_cmp(&b.coverage))
 }
 
 #[cfg(test)]

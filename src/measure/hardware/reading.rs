@@ -97,7 +97,7 @@ pub struct GpuInfo {
     pub sm_clock_limit_mhz: Option<f64>,
     /// Bytes in all.
     pub memory_total_bytes: Option<u64>,
-    /// What it can tell, by [`GpuMetric::key`] and `throttle`, `processes`.
+    /// What it can tell, by [`GpuMetric::key`], `throttle`, `processes`, and what is read once.
     pub capabilities: BTreeMap<&'static str, Capability>,
 }
 

@@ -157,6 +157,7 @@ fn a_device_lost_in_the_window_has_no_energy_and_says_what_its_figures_stand_for
 fn a_memory_utilisation_that_stays_0_under_load_is_missing() {
     let mut gpu = device(0);
     gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::MemoryUtil, Some(0.0)));
+    gpu.info.capabilities.insert(GpuMetric::MemoryUsed.key(), Capability::NotSupported);
     let figures = figures(&samples(vec![gpu]), steady(), &load());
     assert_eq!(figures.gpus[0].memory_util_pct_mean, None);
     assert!(figures.reasons["gpus.0.memory_util_pct_mean"].contains("reads 0"));
@@ -192,6 +193,7 @@ fn without_a_device_the_cpu_package_gives_the_energy() {
     assert_eq!(figures.energy_source, Some(EnergySource::Rapl));
     assert!((figures.energy_j.unwrap() - 38.0).abs() < 1e-9);
     assert_eq!((figures.memory_source, figures.gpu_reason.as_deref()), (None, Some("no library")));
+    assert_eq!(figures.reasons["memory_source"], "no GPU: no library");
     assert!((figures.host.unwrap().cpu_pct_mean.unwrap() - 25.0).abs() < 1e-9);
     let server = figures.server.unwrap();
     assert!((server.cpu_s.unwrap() - 0.95).abs() < 1e-9);
@@ -212,7 +214,8 @@ fn a_wall_meter_stands_before_every_other_source() {
 fn an_empty_recording_has_a_reason_for_everything() {
     let figures = figures(&Samples::default(), steady(), &Load::default());
     assert_eq!(figures.worst_source().map(|source| source.samples), Some(0));
-    for key in ["host.cpu_pct_mean", "harness.cpu_s", "server", "joules_per_output_token"] {
+    let keys = ["energy_j", "memory_source", "host.load_1m", "harness.rss_bytes_max", "server"];
+    for key in keys.into_iter().chain(["host.cpu_pct_mean", "joules_per_output_token"]) {
         assert!(figures.reasons.contains_key(key), "{key}");
     }
 }

@@ -10,7 +10,9 @@ pub(crate) mod http2;
 pub(crate) mod matrix;
 #[cfg(feature = "llama")]
 pub mod model;
+pub mod nulls;
 pub mod nvml_stub;
+pub mod onlooker;
 pub mod patience;
 pub(crate) mod provider;
 pub(crate) mod scripted;

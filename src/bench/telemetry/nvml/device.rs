@@ -1,5 +1,7 @@
 //! One device: what it is, what it can tell, and a reading of it.
 
+use std::collections::BTreeMap;
+
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, TemperatureSensor};
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
@@ -113,7 +115,8 @@ pub(super) fn probe(nvml: &Nvml, index: u32) -> (GpuInfo, Probed) {
         Ok(device) => device,
         Err(error) => {
             let failed = Capability::Error(error.to_string());
-            let keys = Call::ALL.into_iter().flat_map(Call::keys).chain(["processes"]);
+            let keys = Call::ALL.into_iter().flat_map(Call::keys);
+            let keys = keys.chain(["processes"]).chain(ONCE);
             info.capabilities = keys.map(|key| (key, failed.clone())).collect();
             return (info, probed);
         }
@@ -133,17 +136,39 @@ pub(super) fn probe(nvml: &Nvml, index: u32) -> (GpuInfo, Probed) {
     (info, probed)
 }
 
+/// What is read once, by its name in capability maps.
+const ONCE: [&str; 7] = [
+    "name",
+    "uuid",
+    "vbios",
+    "power_limit_w",
+    "sm_clock_mhz_limit",
+    "memory_total_bytes",
+    "compute_capability",
+];
+
 fn identify(device: &Device<'_>, info: &mut GpuInfo) {
-    info.name = device.name().ok();
-    info.uuid = device.uuid().ok();
-    info.vbios = device.vbios_version().ok();
-    info.power_limit_w = device.enforced_power_limit().ok().map(milli);
-    info.sm_clock_limit_mhz = device.max_clock_info(ClockDomain::SM).ok().map(f64::from);
-    info.memory_total_bytes = device.memory_info().ok().map(|memory| memory.total);
-    info.compute_capability = device
-        .cuda_compute_capability()
-        .ok()
-        .map(|version| format!("{}.{}", version.major, version.minor));
+    let found = &mut info.capabilities;
+    info.name = once(found, "name", device.name());
+    info.uuid = once(found, "uuid", device.uuid());
+    info.vbios = once(found, "vbios", device.vbios_version());
+    info.power_limit_w = once(found, "power_limit_w", device.enforced_power_limit()).map(milli);
+    let most = device.max_clock_info(ClockDomain::SM);
+    info.sm_clock_limit_mhz = once(found, "sm_clock_mhz_limit", most).map(f64::from);
+    let memory = once(found, "memory_total_bytes", device.memory_info());
+    info.memory_total_bytes = memory.map(|memory| memory.total);
+    let version = once(found, "compute_capability", device.cuda_compute_capability());
+    info.compute_capability = version.map(|version| format!("{}.{}", version.major, version.minor));
+}
+
+/// An answer, and in the map whether there was one.
+fn once<T>(
+    found: &mut BTreeMap<&'static str, Capability>,
+    key: &'static str,
+    answer: Result<T, NvmlError>,
+) -> Option<T> {
+    found.insert(key, capability(&answer));
+    answer.ok()
 }
 
 impl Probed {

@@ -3,6 +3,7 @@
 //! On Linux everything is read from `/proc` and `/sys`, where it is cheapest and says the most
 //! (proportional set, page faults, page cache). Elsewhere `sysinfo` tells what it can.
 
+mod capabilities;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(any(not(target_os = "linux"), test))]
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::measure::hardware::HostReading;
+use crate::measure::hardware::{Capability, HostReading};
 
 use super::clock::Clock;
 use super::source::Source;
@@ -63,6 +64,8 @@ pub struct NotesInner {
     pub server_pids: BTreeSet<u32>,
     /// Why something could not be read, by the key of the figure that lacks it.
     pub reasons: BTreeMap<String, String>,
+    /// What can be read, by the metric's path: known once the first reading is there.
+    pub capabilities: BTreeMap<String, Capability>,
 }
 
 impl Notes {
@@ -76,6 +79,11 @@ impl Notes {
         self.lock().reasons.entry(key.to_owned()).or_insert_with(|| why.into());
     }
 
+    /// Notes what the probe of a metric found; the first finding stays.
+    fn found(&self, metric: &str, capability: Capability) {
+        self.lock().capabilities.entry(metric.to_owned()).or_insert(capability);
+    }
+
     fn lock(&self) -> MutexGuard<'_, NotesInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,8 +94,19 @@ impl Notes {
 /// # Errors
 /// In words, why it cannot.
 pub fn cpu_energy_counter(paths: &SystemPaths) -> Result<(), String> {
-    rapl::Packages::open(&paths.sys.join(POWERCAP)).map(drop)
+    rapl::Packages::open(&paths.sys.join(POWERCAP)).map(drop).map_err(|error| error.to_string())
 }
+
+/// What the host can tell, and of this process as it would of a server's, by the metric's path.
+pub fn host_capabilities(paths: &SystemPaths) -> BTreeMap<String, Capability> {
+    let notes = Notes::default();
+    let this = ServerProcesses { root: std::process::id(), group: None };
+    SystemSource::open(paths, Some(this), notes.clone()).read(&Clock::new());
+    notes.get().capabilities
+}
+
+/// The path of the CPU packages' energy.
+const CPU_ENERGY: &str = "host.cpu_energy_j";
 
 /// Where the kernel's energy counters are, below `/sys`.
 const POWERCAP: &str = "class/powercap";
@@ -96,15 +115,23 @@ const POWERCAP: &str = "class/powercap";
 pub struct SystemSource {
     machine: Machine,
     rapl: Option<rapl::Packages>,
+    /// Where the first reading notes what can be told; `None` after it.
+    to_probe: Option<Notes>,
 }
 
 impl SystemSource {
     /// Opens it; what cannot be read goes into the notes and is missing from the readings.
     pub fn open(paths: &SystemPaths, server: Option<ServerProcesses>, notes: Notes) -> Self {
         let rapl = rapl::Packages::open(&paths.sys.join(POWERCAP))
-            .inspect_err(|why| notes.because("host.cpu_energy_j", why))
+            .inspect_err(|error| {
+                notes.because(CPU_ENERGY, error.to_string());
+                if matches!(error, rapl::RaplError::Absent) {
+                    notes.found(CPU_ENERGY, Capability::NotSupported);
+                }
+            })
             .ok();
-        Self { machine: Machine::open(paths, server, notes), rapl }
+        let machine = Machine::open(paths, server, notes.clone());
+        Self { machine, rapl, to_probe: Some(notes) }
     }
 }
 
@@ -116,6 +143,10 @@ impl Source for SystemSource {
 
     fn read(&mut self, clock: &Clock) -> HostReading {
         let cpu_energy_j = self.rapl.as_mut().and_then(rapl::Packages::joules);
-        HostReading { cpu_energy_j, ..self.machine.read(clock) }
+        let reading = HostReading { cpu_energy_j, ..self.machine.read(clock) };
+        if let Some(notes) = self.to_probe.take() {
+            capabilities::probe(&reading, &notes);
+        }
+        reading
     }
 }

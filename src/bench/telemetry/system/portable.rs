@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-use crate::measure::hardware::{HostReading, TreeReading};
+use crate::measure::hardware::{Capability, HostReading, TreeReading};
 
 use super::super::clock::Clock;
 use super::{Notes, ServerProcesses, SystemPaths};
@@ -23,8 +23,14 @@ pub struct Machine {
 impl Machine {
     /// A machine that has not been read.
     pub fn open(_paths: &SystemPaths, server: Option<ServerProcesses>, notes: Notes) -> Self {
-        notes.because("server.pss_bytes_max", "this system does not tell it");
-        notes.because("server.major_faults", "this system does not tell it");
+        if server.is_some() {
+            for (metric, figure) in
+                [("pss_bytes", "pss_bytes_max"), ("major_faults", "major_faults")]
+            {
+                notes.because(&format!("server.{figure}"), "this system does not tell it");
+                notes.found(&format!("server.{metric}"), Capability::NotSupported);
+            }
+        }
         let system = System::new().ok();
         Self { system, server, notes, busy_s: 0.0, last_s: 0.0 }
     }

@@ -5,9 +5,26 @@
 //! Arm and in most virtual machines.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::measure::hardware::counter_step;
+
+/// Why the CPU's energy cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RaplError {
+    /// The kernel or the machine has no such counter.
+    #[error("the kernel offers no CPU energy counter here")]
+    Absent,
+    /// There is one, and it cannot be read: most often it is root's alone.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What reading it gave.
+        error: io::Error,
+    },
+}
 
 /// One package's counter.
 struct Package {
@@ -28,10 +45,15 @@ impl Packages {
     /// Finds the packages under `/sys/class/powercap`.
     ///
     /// # Errors
-    /// In words, where there is none or none may be read.
-    pub fn open(powercap: &Path) -> Result<Self, String> {
-        let entries = fs::read_dir(powercap)
-            .map_err(|_| "the kernel offers no CPU energy counter here".to_owned())?;
+    /// Where there is none or one may not be read.
+    pub fn open(powercap: &Path) -> Result<Self, RaplError> {
+        let unreadable =
+            |path: &Path, error: io::Error| RaplError::Unreadable { path: path.to_owned(), error };
+        let entries = match fs::read_dir(powercap) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RaplError::Absent),
+            Err(error) => return Err(unreadable(powercap, error)),
+            Ok(entries) => entries,
+        };
         let mut packages = Vec::new();
         for entry in entries.flatten() {
             let folder = entry.path();
@@ -40,12 +62,12 @@ impl Packages {
                 continue;
             }
             let energy = folder.join("energy_uj");
-            let last = number(&energy).map_err(|error| format!("{}: {error}", energy.display()))?;
+            let last = number(&energy).map_err(|error| unreadable(&energy, error))?;
             let range = number(&folder.join("max_energy_range_uj")).unwrap_or(u64::MAX);
             packages.push(Package { energy, range, last });
         }
         if packages.is_empty() {
-            return Err("the kernel offers no CPU energy counter here".to_owned());
+            return Err(RaplError::Absent);
         }
         Ok(Self { packages, total_uj: 0 })
     }
@@ -61,9 +83,9 @@ impl Packages {
     }
 }
 
-fn number(path: &Path) -> std::io::Result<u64> {
+fn number(path: &Path) -> io::Result<u64> {
     let text = fs::read_to_string(path)?;
-    text.trim().parse().map_err(|_| std::io::Error::other("not a number"))
+    text.trim().parse().map_err(|_| io::Error::other("not a number"))
 }
 
 #[cfg(test)]
@@ -99,7 +121,8 @@ mod tests {
     #[test]
     fn a_machine_without_the_counter_says_so() {
         let root = tempfile::tempdir().unwrap();
-        assert!(Packages::open(&root.path().join("absent")).is_err());
-        assert!(Packages::open(root.path()).is_err());
+        let absent = Packages::open(&root.path().join("absent"));
+        assert!(matches!(absent, Err(RaplError::Absent)));
+        assert!(matches!(Packages::open(root.path()), Err(RaplError::Absent)));
     }
 }
