@@ -49,6 +49,7 @@ fn without_a_cuda_driver_the_cpu_is_measured_and_the_gpu_says_why_not() {
     assert_eq!(answer["gpus"], Value::Null);
     assert!(answer["cpu"]["best_gb_s"].as_f64().unwrap() > 0.0);
     assert_eq!(answer["cpu"]["rows"][0]["threads"], 1);
+    assert!(answer["cpu"]["rows"][0]["array_bytes"].as_u64().unwrap() > 0);
     assert!(answer["gpu_reason"].as_str().unwrap().contains("/none/libcuda"));
 }
 

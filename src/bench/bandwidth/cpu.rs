@@ -2,45 +2,115 @@
 //!
 //! Decode only reads its weights, so the kernel is a sum, with eight vectors of accumulators: one
 //! would wait for the addition before, not for memory. One thread measures a core, not the memory,
-//! so the number of threads is swept and the best kept. Each thread touches its own part first, so
-//! that the part lies in its own node's memory. Threads are not pinned.
+//! so the number of threads is swept and the best kept. Each thread has an array of its own and touches
+//! it first, so that it lies in its own node's memory. Threads are not pinned.
 
-use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 
 use super::best_and_median;
+use super::caches::last_level_bytes;
 
 /// Lanes of accumulators: eight vectors of eight 64-bit lanes (AVX-512); narrower vectors make it
 /// sixteen or thirty-two, which is as good.
 const LANES: usize = 64;
-/// Smallest array: below it, start and end of the threads would be part of the figure.
+/// Smallest array of a thread: below it, start and end of the threads would be part of the figure.
 const MIN_BYTES: u64 = 256 << 20;
-/// The array is so many times the last-level cache.
+/// All arrays together are so many times the last-level caches.
 const CACHES: u64 = 4;
 /// A last-level cache that the kernel does not name is taken as this large.
 const UNKNOWN_CACHE: u64 = 64 << 20;
+/// The arrays take at most this part of the memory that is free: the rest is for everybody else.
+const MEMORY_PART: u64 = 2;
+/// No array is smaller, whatever the memory: without bytes there is no rate.
+const LEAST_BYTES: u64 = 1 << 20;
 /// Passes that count, after one that does not.
 const PASSES: usize = 7;
 
 /// What will be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuPlan {
-    /// Bytes that all threads read together in one pass.
-    pub bytes: u64,
-    /// Last-level cache, where the kernel names it.
+    /// All last-level caches together, bytes, where the kernel names them.
     pub cache_bytes: Option<u64>,
-    /// Numbers of threads, in order.
-    pub threads: Vec<usize>,
+    /// Free memory, bytes, where it is known.
+    pub memory_bytes: Option<u64>,
+    /// Each number of threads, in order.
+    pub arrays: Vec<Arrays>,
+}
+
+/// One number of threads and what they read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrays {
+    /// Threads, each with an array of its own.
+    pub threads: usize,
+    /// Bytes of each array.
+    pub bytes: u64,
+}
+
+impl Arrays {
+    /// Bytes that all threads read together in one pass.
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.saturating_mul(self.threads as u64)
+    }
+}
+
+impl CpuPlan {
+    /// 1, 2, 4 … threads up to all of them, with arrays of at least 256 MiB each and of four times
+    /// the caches in all, as far as the memory holds them.
+    pub fn new(cache_bytes: Option<u64>, memory_bytes: Option<u64>, most_threads: usize) -> Self {
+        let powers = std::iter::successors(Some(1), |n| Some(n * 2));
+        let mut threads: Vec<usize> = powers.take_while(|n| *n < most_threads).collect();
+        threads.push(most_threads.max(1));
+        let mut plan = Self { cache_bytes, memory_bytes, arrays: Vec::new() };
+        let arrays = |threads: usize| {
+            let most = memory_bytes.map_or(u64::MAX, |free| free / MEMORY_PART / threads as u64);
+            Arrays { threads, bytes: plan.wanted(threads).min(most).max(LEAST_BYTES) }
+        };
+        plan.arrays = threads.into_iter().map(arrays).collect();
+        plan
+    }
+
+    /// Bytes that each of so many threads should read.
+    fn wanted(&self, threads: usize) -> u64 {
+        let caches = self.cache_bytes.unwrap_or(UNKNOWN_CACHE).saturating_mul(CACHES);
+        MIN_BYTES.max(caches.div_ceil(threads as u64))
+    }
+
+    /// What it means where the memory does not hold the arrays; `None` where it does.
+    pub fn shortfall(&self) -> Option<String> {
+        let short = |arrays: &&Arrays| arrays.bytes < self.wanted(arrays.threads);
+        let arrays = self.arrays.iter().rfind(short)?;
+        let caches = self.cache_bytes.unwrap_or(UNKNOWN_CACHE).max(1);
+        let times = arrays.total_bytes() as f64 / caches as f64;
+        let mib = |bytes: u64| bytes >> 20;
+        let doubt = if arrays.total_bytes() < caches.saturating_mul(CACHES) {
+            ": the figure may be a cache's, not the memory's"
+        } else {
+            ""
+        };
+        Some(format!(
+            "the memory holds no larger arrays: {} threads read {} MiB each instead of {}, \
+             {} MiB in all, {times:.1} times the last-level caches{doubt}",
+            arrays.threads,
+            mib(arrays.bytes),
+            mib(self.wanted(arrays.threads)),
+            mib(arrays.total_bytes()),
+        ))
+    }
+}
+
+/// A plan for this machine. `sys` is `/sys`; `memory_bytes` is what is free.
+pub fn plan(sys: &Path, memory_bytes: Option<u64>, most_threads: usize) -> CpuPlan {
+    CpuPlan::new(last_level_bytes(sys), memory_bytes, most_threads)
 }
 
 /// One number of threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuRow {
-    /// Threads.
-    pub threads: usize,
+    /// Threads, and what each read.
+    pub arrays: Arrays,
     /// GB/s of the best pass.
     pub best_gb_s: f64,
     /// GB/s of the median pass.
@@ -67,25 +137,15 @@ impl CpuBandwidth {
     }
 }
 
-/// A plan for this machine: an array of at least four times the cache and 256 MiB, and
-/// 1, 2, 4 … threads up to all of them. `sys` is `/sys`.
-pub fn plan(sys: &Path, most_threads: usize) -> CpuPlan {
-    let cache_bytes = last_level_cache(&sys.join("devices/system/cpu/cpu0/cache"));
-    let bytes = MIN_BYTES.max(CACHES * cache_bytes.unwrap_or(UNKNOWN_CACHE));
-    let mut threads: Vec<usize> =
-        std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most_threads).collect();
-    threads.push(most_threads.max(1));
-    CpuPlan { bytes, cache_bytes, threads }
-}
-
 /// Measures each number of threads.
 pub fn sweep(plan: CpuPlan) -> CpuBandwidth {
-    let rows = plan.threads.iter().map(|threads| measure(*threads, plan.bytes)).collect();
+    let rows = plan.arrays.iter().map(|arrays| measure(*arrays)).collect();
     CpuBandwidth { method: "read (sum of 64-bit words)", plan, passes: PASSES, rows }
 }
 
-fn measure(threads: usize, bytes: u64) -> CpuRow {
-    let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX).div_ceil(threads);
+fn measure(arrays: Arrays) -> CpuRow {
+    let Arrays { threads, bytes } = arrays;
+    let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
     let total = (words * 8 * threads) as f64;
     // Passes begin and end for all threads at once; the caller is one of them.
     let barrier = Barrier::new(threads);
@@ -96,7 +156,7 @@ fn measure(threads: usize, bytes: u64) -> CpuRow {
         passes(words, &barrier).into_iter().map(|s| total / s / 1e9).collect::<Vec<_>>()
     });
     let (best_gb_s, median_gb_s) = best_and_median(&mut rates);
-    CpuRow { threads, best_gb_s, median_gb_s }
+    CpuRow { arrays, best_gb_s, median_gb_s }
 }
 
 /// Seconds of each pass that counts, as this thread saw them: from all ready to all done.
@@ -128,23 +188,6 @@ fn sum(words: &[u64]) -> u64 {
     lanes.iter().chain(rest).fold(0, |sum, word| sum.wrapping_add(*word))
 }
 
-/// The largest cache of the first CPU.
-fn last_level_cache(folder: &Path) -> Option<u64> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let size = |path: std::path::PathBuf| {
-        let text = fs::read_to_string(path.join("size")).ok()?;
-        let text = text.trim();
-        let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-        let unit = match unit {
-            "K" => 1 << 10,
-            "M" => 1 << 20,
-            _ => return None,
-        };
-        number.parse::<u64>().ok()?.checked_mul(unit)
-    };
-    entries.filter_map(|entry| size(entry.path())).max()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,26 +201,40 @@ mod tests {
         assert_eq!(sum(&[]), 0);
     }
 
+    const MIB: u64 = 1 << 20;
+
+    fn array_mib(plan: &CpuPlan) -> Vec<(usize, u64)> {
+        plan.arrays.iter().map(|arrays| (arrays.threads, arrays.bytes / MIB)).collect()
+    }
+
     #[test]
-    fn the_array_is_larger_than_any_cache_and_all_threads_are_tried() {
-        let sys = tempfile::tempdir().unwrap();
-        let cache = sys.path().join("devices/system/cpu/cpu0/cache");
-        for (index, size) in [("index0", "48K"), ("index3", "102400K"), ("index2", "2M")] {
-            fs::create_dir_all(cache.join(index)).unwrap();
-            fs::write(cache.join(index).join("size"), format!("{size}\n")).unwrap();
-        }
-        let found = plan(sys.path(), 6);
-        assert_eq!((found.cache_bytes, found.bytes), (Some(100 << 20), 400 << 20));
-        assert_eq!(found.threads, [1, 2, 4, 6]);
-        let unknown = plan(Path::new("/nonexistent"), 1);
-        assert_eq!((unknown.bytes, unknown.threads), (256 << 20, vec![1]));
+    fn arrays_are_larger_than_all_caches_and_each_has_its_least_size() {
+        let found = CpuPlan::new(Some(300 * MIB), None, 6);
+        assert_eq!(array_mib(&found), [(1, 1200), (2, 600), (4, 300), (6, 256)]);
+        assert_eq!(found.shortfall(), None);
+        let unknown = CpuPlan::new(None, Some(1 << 40), 1);
+        assert_eq!((array_mib(&unknown), unknown.shortfall()), (vec![(1, 256)], None));
+    }
+
+    #[test]
+    fn arrays_that_the_memory_does_not_hold_are_smaller_and_it_says_so() {
+        let found = CpuPlan::new(Some(200 * MIB), Some(2000 * MIB), 8);
+        assert_eq!(array_mib(&found), [(1, 800), (2, 400), (4, 250), (8, 125)]);
+        let said = found.shortfall().unwrap();
+        assert!(said.contains("8 threads read 125 MiB each instead of 256"), "{said}");
+        assert!(said.contains("1000 MiB in all, 5.0 times the last-level caches"), "{said}");
+        let tiny = CpuPlan::new(Some(200 * MIB), Some(100 * MIB), 1);
+        assert!(tiny.shortfall().unwrap().contains("may be a cache's"), "{tiny:?}");
+        let none = CpuPlan::new(None, Some(0), 64);
+        assert!(none.arrays.iter().all(|arrays| arrays.bytes > 0));
     }
 
     #[test]
     fn every_thread_reads_its_part() {
-        let plan = CpuPlan { bytes: 1 << 20, cache_bytes: None, threads: vec![1, 3] };
+        let arrays = [1, 3].map(|threads| Arrays { threads, bytes: 1 << 20 });
+        let plan = CpuPlan { arrays: arrays.to_vec(), ..CpuPlan::new(None, None, 1) };
         let found = sweep(plan);
-        assert_eq!(found.rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(found.rows.iter().map(|row| row.arrays.threads).collect::<Vec<_>>(), [1, 3]);
         assert!(found.rows.iter().all(|row| row.best_gb_s >= row.median_gb_s));
         assert!(found.rows.iter().all(|row| row.median_gb_s > 0.0));
         assert!(found.best().is_some());

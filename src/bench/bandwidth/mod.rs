@@ -4,10 +4,11 @@
 //! passes (the ceiling is what the memory can do, not what it does on average) with the median
 //! beside it.
 
+mod caches;
 mod cpu;
 mod gpu;
 
-pub use cpu::{CpuBandwidth, CpuPlan, CpuRow, plan, sweep};
+pub use cpu::{Arrays, CpuBandwidth, CpuPlan, CpuRow, plan, sweep};
 pub use gpu::{GpuBandwidth, devices};
 
 /// The best and the median of the passes' rates.

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::answer;
-use crate::bench::bandwidth::{self, CpuBandwidth, CpuRow, GpuBandwidth};
+use crate::bench::bandwidth::{self, Arrays, CpuBandwidth, CpuRow, GpuBandwidth};
+use crate::bench::telemetry::memory_available;
 use crate::exit_codes;
 
 /// Flags of `spark-bench bandwidth`.
@@ -42,10 +43,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 fn cpu(args: &Args) -> CpuBandwidth {
     let all = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let most = args.threads.map_or(all, std::num::NonZeroUsize::get);
-    let plan = bandwidth::plan(Path::new("/sys"), most);
-    let mib = plan.bytes >> 20;
+    let plan = bandwidth::plan(Path::new("/sys"), memory_available(), most);
+    let largest = plan.arrays.iter().map(bandwidth::Arrays::total_bytes).max().unwrap_or(0);
+    let mib = largest >> 20;
     eprintln!(
-        "reading {mib} MiB with up to {most} threads: a few seconds; nothing else should run"
+        "reading up to {mib} MiB with up to {most} threads: a few seconds; nothing else should run"
     );
     bandwidth::sweep(plan)
 }
@@ -53,13 +55,15 @@ fn cpu(args: &Args) -> CpuBandwidth {
 fn as_text(cpu: Option<&CpuBandwidth>, gpus: &Result<Vec<GpuBandwidth>, String>) -> String {
     let mut out = String::new();
     if let Some(cpu) = cpu {
-        let mib = cpu.plan.bytes >> 20;
-        out.push_str(&format!("CPU: {}, {mib} MiB, best of {}\n", cpu.method, cpu.passes));
-        out.push_str("  threads    best GB/s  median GB/s\n");
+        out.push_str(&format!("CPU: {}, best of {}\n", cpu.method, cpu.passes));
+        out.push_str("  threads   MiB each    best GB/s  median GB/s\n");
         let rows = cpu.rows.iter().map(|row| {
-            format!("{:>9} {:>12.1} {:>12.1}\n", row.threads, row.best_gb_s, row.median_gb_s)
+            let Arrays { threads, bytes } = row.arrays;
+            let mib = bytes >> 20;
+            format!("{threads:>9} {mib:>10} {:>12.1} {:>12.1}\n", row.best_gb_s, row.median_gb_s)
         });
         out.extend(rows);
+        out.extend(cpu.plan.shortfall().map(|why| format!("  {why}\n")));
         let best = cpu.best().map(|best| format!("bandwidth_gb_s = {:.1}\n", best.best_gb_s));
         out.extend(best);
     }
@@ -80,12 +84,20 @@ fn as_json(
     cpu: Option<&CpuBandwidth>,
     gpus: &Result<Vec<GpuBandwidth>, String>,
 ) -> serde_json::Result<String> {
-    let row = |row: &CpuRow| json!({"threads": row.threads, "best_gb_s": row.best_gb_s, "median_gb_s": row.median_gb_s});
+    let row = |row: &CpuRow| {
+        json!({
+            "threads": row.arrays.threads,
+            "array_bytes": row.arrays.bytes,
+            "best_gb_s": row.best_gb_s,
+            "median_gb_s": row.median_gb_s,
+        })
+    };
     let cpu = cpu.map(|cpu| {
         json!({
             "method": cpu.method,
-            "bytes": cpu.plan.bytes,
             "cache_bytes": cpu.plan.cache_bytes,
+            "memory_bytes": cpu.plan.memory_bytes,
+            "shortfall": cpu.plan.shortfall(),
             "passes": cpu.passes,
             "rows": cpu.rows.iter().map(row).collect::<Vec<_>>(),
             "best_gb_s": cpu.best().map(|row| row.best_gb_s),
@@ -118,11 +130,12 @@ mod tests {
 
     #[test]
     fn a_device_without_a_figure_says_why_and_is_null_in_json() {
+        let arrays = Arrays { threads: 1, bytes: 1 << 28 };
         let cpu = CpuBandwidth {
             method: "read",
-            plan: CpuPlan { bytes: 1 << 28, cache_bytes: None, threads: vec![1] },
+            plan: CpuPlan::new(None, Some(1 << 20), 1),
             passes: 7,
-            rows: vec![CpuRow { threads: 1, best_gb_s: 12.34, median_gb_s: 11.0 }],
+            rows: vec![CpuRow { arrays, best_gb_s: 12.34, median_gb_s: 11.0 }],
         };
         let gpu = GpuBandwidth {
             index: 0,
@@ -133,6 +146,7 @@ mod tests {
         };
         let text = as_text(Some(&cpu), &Ok(vec![gpu.clone()]));
         assert!(text.contains("bandwidth_gb_s = 12.3\n"), "{text}");
+        assert!(text.contains("may be a cache's"), "{text}");
         assert!(text.contains("GPU 0 G: copy: out of memory\n"), "{text}");
         let json = as_json(Some(&cpu), &Ok(vec![gpu])).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();

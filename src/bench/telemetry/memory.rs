@@ -22,6 +22,16 @@ pub struct MemoryInUse {
     pub source: &'static str,
 }
 
+/// Bytes that a program could still have here: of the machine, and of what its control group allows.
+pub fn memory_available() -> Option<u64> {
+    let mut system = System::new().ok()?;
+    system.refresh_memory();
+    let machine = Some(system.available_memory()).filter(|bytes| *bytes > 0);
+    let group = system.cgroup_limits();
+    let group = group.map(|limits| limits.total_memory.saturating_sub(limits.rss));
+    machine.into_iter().chain(group).min()
+}
+
 /// Device memory in use; the machine's where no device tells. `None` where neither does. Blocks for
 /// as long as the GPU driver takes to load, at most fifteen seconds.
 pub fn memory_in_use(library: &NvmlLibrary) -> Option<MemoryInUse> {

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 pub use convert::hardware as hardware_record;
 pub use host_facts::{gpu_facts, host_facts};
-pub use memory::{MemoryInUse, memory_in_use};
+pub use memory::{MemoryInUse, memory_available, memory_in_use};
 pub use nvml::NvmlLibrary;
 pub use recording::{Recording, WindowFacts};
 pub use system::{ServerProcesses, SystemPaths, cpu_energy_counter, host_capabilities};
