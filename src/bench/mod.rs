@@ -14,6 +14,7 @@ pub mod digest;
 pub mod doctor;
 pub mod drill;
 pub mod engine;
+pub mod even_sample;
 pub mod exact_prompts;
 pub mod http;
 pub mod limits;

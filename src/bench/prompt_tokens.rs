@@ -11,6 +11,7 @@ use std::path::Path;
 use tokenizers::Tokenizer;
 
 use super::client::EndpointKind;
+use super::even_sample::is_chosen;
 use super::prompts::{Prompt, PromptFile};
 use crate::measure::flags::TokenizerCheck;
 
@@ -40,12 +41,13 @@ impl PromptTokens {
     /// Compares the server's counts, each beside its prompt's place in the file, with the
     /// tokenizer's, for an even sample of them; `None` where there is nothing to compare.
     pub fn check(&self, file: &PromptFile, told: &[(u32, u64)]) -> Option<TokenizerCheck> {
-        let step = told.len().div_ceil(CHECKED_MAX).max(1);
         let surplus = |(index, n_prompt): &(u32, u64)| {
             let own = self.count(file.prompts.get(*index as usize)?)?;
             i64::try_from(*n_prompt).ok()?.checked_sub(own)
         };
-        let surplus: Vec<i64> = told.iter().step_by(step).filter_map(surplus).collect();
+        let sample = told.iter().enumerate();
+        let sample = sample.filter(|(place, _)| is_chosen(*place, told.len(), CHECKED_MAX));
+        let surplus: Vec<i64> = sample.filter_map(|(_, one)| surplus(one)).collect();
         let (usual, slack) = match self.kind {
             EndpointKind::Completions => (0, 0),
             // Fewer tokens than the text alone has are never right.

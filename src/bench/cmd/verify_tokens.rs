@@ -13,6 +13,7 @@ use tokenizers::Tokenizer;
 
 use super::{BadInput, answer, read_summaries, unreadable};
 use crate::bench::config::values::BaseUrl;
+use crate::bench::even_sample::is_chosen;
 use crate::bench::http::Http;
 use crate::exit_codes;
 use crate::results::escape::terminal;
@@ -76,12 +77,11 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if answers == 0 {
         return Err(BadInput(why_nothing(&runs, &kept)).into());
     }
-    let step = answers.div_ceil(args.sample.get());
     // One count over all files, so that the sample is spread evenly.
     let mut place = 0;
     let mut chosen = || {
         place += 1;
-        (place - 1) % step == 0
+        is_chosen(place - 1, answers, args.sample.get())
     };
     let mut checked = Vec::new();
     for (run, kept) in runs.iter().zip(&kept) {
