@@ -180,6 +180,7 @@ impl Run<'_> {
             config: &self.work.config,
             endpoint: self.endpoint,
             server_pid: self.server.map(RunningServer::pid),
+            model_meta: self.server.and_then(|server| server.model_meta.as_ref()),
             settings_not_applied: settings.unwrap_or_default(),
             tokens: self.tokens,
             floor: None,

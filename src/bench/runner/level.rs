@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::client::Endpoint;
@@ -34,6 +35,8 @@ pub struct Surroundings<'a> {
     pub endpoint: &'a Endpoint,
     /// The server's process, where we started it.
     pub server_pid: Option<u32>,
+    /// What the server tells of its model, where we started it.
+    pub model_meta: Option<&'a Value>,
     /// Settings that were read back differently.
     pub settings_not_applied: &'a [String],
     /// The model's own tokenizer, where the config names it.
