@@ -64,6 +64,10 @@ impl Plan {
         selection: &Selection,
     ) -> Result<Self, ConfigError> {
         let named = paths.iter().find(|path| is_engines_file(path)).map(PathBuf::as_path);
+        if let Some(path) = named.filter(|_| paths.iter().all(|path| is_engines_file(path))) {
+            let message = "is an engines file: name a target's config beside it".to_owned();
+            return Err(ConfigError { path: path.to_owned(), line: None, message });
+        }
         let mut engines = Engines { path: engines.or(named), read: BTreeMap::new() };
         if let Some(path) = engines.path {
             engines.file(path)?;

@@ -21,7 +21,7 @@ const NUMBERS: [Number; 6] = [
     }),
     ("Speed of one stream (p50)", "tok/s", Scale::Linear, |l| metric(l, "decode_tps", |m| m.p50)),
     ("End to end (p50)", "s", Scale::Log, |l| metric(l, "e2e", |m| m.p50)),
-    ("Throughput, all streams", "tok/s", Scale::Linear, |l| l.summary.throughput_tps),
+    ("Throughput, all streams", "tok/s", Scale::Linear, throughput),
 ];
 
 fn metric(
@@ -30,6 +30,11 @@ fn metric(
     get: fn(&crate::results::record::MetricStats) -> Option<f64>,
 ) -> Option<f64> {
     level.summary.metric(name).and_then(get)
+}
+
+/// Over the whole time; none of fewer ok requests than workers, which would be a smaller load's.
+fn throughput(level: &BriefLevel) -> Option<f64> {
+    level.summary.throughput_tps.filter(|_| level.summary.fills_its_workers())
 }
 
 /// One plot a number; a line a run.
@@ -138,7 +143,7 @@ fn rows(run: &Run) -> Vec<Vec<String>> {
             ms(metric(level, "tpot", |m| m.p50)),
             value(metric(level, "decode_tps", |m| m.p50)),
             value(metric(level, "e2e", |m| m.p50)),
-            value(summary.throughput_tps),
+            value(throughput(level)),
             value(summary.steady_tps),
             super::flags::verdict(level.verdict).to_owned(),
         ]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::shapes::network_s;
 use crate::analyse::crossover::{Line, Point};
 use crate::analyse::explorer::Rates;
 use crate::results::brief::{Brief, BriefLevel};
@@ -71,7 +72,7 @@ pub fn prefill_points(runs: &[&StoredRun]) -> Vec<Point> {
     let alone = runs.iter().filter_map(|run| at(run, 1));
     let requests = alone.flat_map(|level| &level.requests).filter(|request| counts(request));
     let point = |request: &Brief| {
-        let ttft_s = request.ttft()? - request.handshakes_s() - request.rtt_s().unwrap_or(0.0);
+        let ttft_s = request.ttft()? - request.handshakes_s() - network_s(request);
         Some(Point { tokens: request.n_prompt()? as f64, ttft_s })
     };
     requests.filter_map(point).collect()
@@ -253,6 +254,22 @@ mod tests {
         assert_eq!(names(&runs[..2]), [("t".to_owned(), 2)]);
         let changed = [run("8B", "before", "short"), run("8B", "after", "short")];
         assert_eq!(names(&changed), [("t, after".to_owned(), 1), ("t, before".to_owned(), 1)]);
+    }
+
+    /// A long prompt takes more than one round trip to arrive: the model of a request adds them all
+    /// again, so none may stay in what is taken for work.
+    #[test]
+    fn every_round_trip_of_a_long_prompt_is_taken_out() {
+        let long = RequestRecord { request_bytes: 40_000, ..request(9_000, 1.0, None) };
+        let level = Level {
+            summary: Summary { concurrency: 1, ..Summary::default() },
+            requests: vec![long],
+            ..Level::default()
+        };
+        let file = ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) }.brief();
+        let run = StoredRun { path: "made-up.json".into(), file };
+        let points = prefill_points(&[&run]);
+        assert!((points[0].ttft_s - 0.98).abs() < 1e-9, "two of 10 ms: {points:?}");
     }
 
     /// Some servers close after each stream.

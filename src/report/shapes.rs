@@ -74,10 +74,13 @@ fn fresh(request: &Brief) -> Option<f64> {
 /// queue. A queue that the server does not tell of is still in it.
 pub fn prefill_time_s(request: &Brief) -> Option<f64> {
     let connect = request.handshakes_s();
-    let rounds = f64::from(network_rounds(request.request_bytes()));
-    let network = rounds * request.rtt_s().unwrap_or(0.0);
     let queue = request.queue_s().unwrap_or(0.0);
-    Some(request.ttft()? - connect - network - queue)
+    Some(request.ttft()? - connect - network_s(request) - queue)
+}
+
+/// Seconds of round trips until the whole request had arrived and the first answer was back.
+pub(super) fn network_s(request: &Brief) -> f64 {
+    f64::from(network_rounds(request.request_bytes())) * request.rtt_s().unwrap_or(0.0)
 }
 
 /// Fresh prompt tokens ÷ [`prefill_time_s`].

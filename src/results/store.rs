@@ -324,7 +324,12 @@ fn read_with(path: &Path, mut records: Records<'_>) -> Result<ResultsFile, Store
     let size = file.metadata().map_err(unreadable)?.len();
     let no_results = |message: String| StoreError::NoResults {
         path: path.to_owned(),
-        message: in_words(&message, size),
+        message: match path.extension() {
+            Some(extension) if extension == "toml" => {
+                "it is TOML (a config?), and a results file is JSON".into()
+            }
+            _ => in_words(&message, size),
+        },
     };
     let mut pieces = BufReader::with_capacity(PIECE_BYTES, &file);
     let version = streaming::version(&mut pieces).map_err(no_results)?;

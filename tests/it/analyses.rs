@@ -203,6 +203,80 @@ fn plan_says_what_n_can_say_and_a_pilot_adds_hours() {
     assert!(forecast["time_s"].as_f64().unwrap() > 200.0, "{forecast}");
     let p99 = &forecast["wanted"][2]["requests"];
     assert!(p99.as_f64().unwrap() >= 368.0 * 16.0, "c requests are worth one: {p99}");
+    let asked = [&args[..], &["--precision", "2%", "--percentile", "90"]].concat();
+    let wanted = &answered(&asked, dir.path())[0]["levels"][1]["forecast"]["wanted"];
+    assert_eq!(wanted.as_array().unwrap().len(), 1);
+    assert_eq!((&wanted[0]["percentile"], &wanted[0]["precision"]), (&json!(90.0), &json!(0.02)));
+}
+
+#[test]
+fn a_config_says_what_results_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = store::write_new(dir.path(), &Scenario::desk().results()).unwrap();
+    std::fs::rename(path, dir.path().join("desk.json")).unwrap();
+    let config = |name: &str| {
+        format!(
+            "[target]\nname = \"{name}\"\nchange = \"\"\nprecision = \"bf16\"\nmodel = \"m\"\n\
+             base_url = \"http://127.0.0.1:8000/v1\"\n[model]\nweight_bytes = 1000000000\n\
+             [hardware]\nbandwidth_gb_s = 50.0\n"
+        )
+    };
+    std::fs::write(dir.path().join("desk.toml"), config(Scenario::desk().target)).unwrap();
+    std::fs::write(dir.path().join("other.toml"), config("other")).unwrap();
+    let without = answered(&["predict", "desk.json", "--json"], dir.path());
+    let known = without["runs"][0]["ceilings"].as_array().unwrap().len();
+    let with = ["predict", "desk.json", "--config", "desk.toml", "--json"];
+    let run = &answered(&with, dir.path())["runs"][0];
+    assert!(run["ceilings"].as_array().unwrap().len() > known, "{run}");
+    assert!(run["from_config"][0].as_str().unwrap().contains("bandwidth_gb_s"), "{run}");
+    let other = spark_bench(&["predict", "desk.json", "--config", "other.toml"], dir.path());
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    assert!(said.contains("other.toml: no run is of its target other"), "{said}");
+}
+
+#[test]
+fn compare_takes_a_folder_in_which_one_run_can_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let desk = Scenario::desk();
+    for folder in ["before", "after"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    write(&dir.path().join("before"), "desk.json", &desk);
+    write(&dir.path().join("before"), "cloud.json", &Scenario::cloud());
+    write(&dir.path().join("after"), "desk.json", &Scenario { seed: 11, ..desk.clone() });
+    let all = answered(&["compare", "before", "after", "--json"], dir.path());
+    assert_eq!(all["a"]["target"], all["b"]["target"], "{all}");
+    assert!(all["notes"][0].as_str().unwrap().contains("desk.json of before"), "{all}");
+    write(&dir.path().join("before"), "again.json", &Scenario { seed: 12, ..desk });
+    let unclear = spark_bench(&["compare", "before", "after"], dir.path());
+    let said = String::from_utf8(unclear.stderr).unwrap();
+    assert_eq!(unclear.status.code(), Some(2));
+    assert!(said.contains("name two files") && said.contains("again.json"), "{said}");
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_by_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "desk.json", &Scenario::desk());
+    std::fs::write(dir.path().join("mine.toml"), "[engine.e]\nstart = [\"e\"]\n").unwrap();
+    std::fs::write(dir.path().join("engines.toml"), "[engine.e]\nstart = [\"e\"]\n").unwrap();
+    std::fs::write(dir.path().join("target.toml"), "[target]\nname = \"\"\n").unwrap();
+    for (args, expected) in [
+        (&["plan", "mine.toml"][..], "mine.toml: is an engines file"),
+        (&["plan", "desk.json"], "is JSON"),
+        (&["plan", "."], "is a folder"),
+        (&["plan", "target.toml"], "target.toml:2: target.name is empty"),
+        (&["matrix", "engines.toml", "--dry-run"], "name a target's config beside it"),
+        (&["matrix", "desk.toml", "--engines", "target.toml"], "wanted is an engines file"),
+        (&["predict", "mine.toml"], "it is TOML"),
+        (&["run", "--max-cost", "abc"], "must be a number over 0"),
+    ] {
+        let output = spark_bench(args, dir.path());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
 }
 
 #[test]

@@ -39,7 +39,11 @@ pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadI
     for target in targets {
         say_size(harness, target);
         let pilot = pilot(&target.config, &earlier);
-        for line in precision::short(&precision::plan(&target.config, pilot.map(|run| &run.file))) {
+        for line in precision::short(&precision::plan(
+            &target.config,
+            pilot.map(|run| &run.file),
+            &precision::WANTED,
+        )) {
             harness.progress.say(&line);
         }
         harness.progress.say(&time(target, pilot));

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let plan = Plan::read(&args.configs, args.engines.as_deref(), &selection)
         .map_err(|error| BadInput(error.to_string()))?;
     if plan.targets.is_empty() && plan.bad.is_empty() {
-        return Err(BadInput("no config names a target that is wanted".into()).into());
+        return Err(BadInput("--only and --skip leave no target of these configs".into()).into());
     }
     let costs = args.costs.as_deref().map(CostConfig::load).transpose();
     let costs = costs.map_err(|error| BadInput(error.to_string()))?;
@@ -234,6 +234,6 @@ fn describe_target(target: &PlannedTarget) -> String {
         prompts.join(", "),
         work.max_tokens,
         work.repeats
-    ) + &precision::sentences(&precision::plan(config, None)).join("\n")
+    ) + &precision::sentences(&precision::plan(config, None, &precision::WANTED)).join("\n")
         + "\n"
 }

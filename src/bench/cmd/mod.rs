@@ -15,6 +15,7 @@ pub mod drill;
 pub mod matrix;
 pub mod measuring;
 pub mod null_engine;
+mod percent;
 pub mod plan;
 pub mod predict;
 pub mod recover;
@@ -92,7 +93,19 @@ fn make_folder(dir: &Path) -> anyhow::Result<()> {
 
 /// A flag's number of at least one thing: clap's own words for it are those of Rust's types.
 fn at_least_one<N: std::str::FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "must be a whole number, 1 or more".to_owned())
+    text.parse().map_err(|_| no_number(text, "must be a whole number, 1 or more"))
+}
+
+/// The same where 0 is a number too.
+fn whole_number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| no_number(text, "must be a whole number, 0 or more"))
+}
+
+/// Why a text is no number of a flag's: it is none at all, or there are not so many.
+fn no_number(text: &str, allowed: &str) -> String {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_large = is_number && text.bytes().any(|byte| byte != b'0');
+    if is_large { "is too large a number".into() } else { allowed.into() }
 }
 
 /// The exit code of a command that ended in `error`.

@@ -15,7 +15,7 @@ use crate::exit_codes;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Port to listen on; 0 picks a free one, which is printed.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = super::whole_number::<u16>)]
     port: u16,
     /// Address to listen on.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -33,10 +33,10 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 20.0)]
     gap_ms: f64,
     /// Tokens of each answer; without it as many as a request asks for.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<u32>)]
     tokens: Option<u32>,
     /// Tokens in each event.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::whole_number::<u32>)]
     bundle: u32,
     /// Leaves out the first event, which carries nothing but the role.
     #[arg(long)]

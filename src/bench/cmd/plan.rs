@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::percent::Percent;
 use super::{BadInput, answer, read_runs};
 use crate::analyse::sample_size::{Pilot, PlanRow, log_deviation, samples_for_upper_end};
 use crate::bench::config::Config;
 use crate::bench::progress::{counted, round};
 use crate::exit_codes;
 use crate::measure::autocorrelation::autocorrelation_time;
-use crate::measure::metrics::Metric;
 use crate::report::evidence;
 use crate::results::brief::{BriefFile, BriefLevel, Gaps};
 use crate::results::store::StoredRun;
@@ -25,6 +25,12 @@ pub struct Args {
     /// Results of an earlier, short run of the same target: the spread and the pace.
     #[arg(long, value_name = "RESULTS")]
     pilot: Option<PathBuf>,
+    /// The precision that is wanted, ± [default: 5% for p50, p90 and p99, and 10% for p99].
+    #[arg(long, value_name = "PERCENT", requires = "pilot")]
+    precision: Option<Percent>,
+    /// The percentiles for which it is [default: 50,90,99].
+    #[arg(long, value_name = "LIST", requires = "pilot", value_delimiter = ',', value_parser = percentile)]
+    percentile: Vec<f64>,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -52,12 +58,31 @@ pub struct Forecast {
     pub time: Duration,
     /// Precision (±, relative) of the median and p90 of TTFT with the requests asked for.
     pub precision: [(f64, Option<f64>); 2],
-    /// What ±5 % takes, for p50, p90 and p99.
-    pub rows: [PlanRow; 3],
+    /// What the wanted precisions take.
+    pub rows: Vec<PlanRow>,
 }
 
 const PERCENTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
-const WANTED: f64 = 0.05;
+/// What is told if nothing else is wanted: percentile and precision.
+pub const WANTED: [(f64, f64); 4] = [(0.5, 0.05), (0.9, 0.05), (0.99, 0.05), (0.99, 0.1)];
+
+/// A percentile of a list: from the median on, where an interval's upper end is what is short.
+fn percentile(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_start_matches('p').parse::<f64>().ok();
+    let share = number.map(|percent| percent / 100.0).filter(|share| (0.5..1.0).contains(share));
+    share.ok_or_else(|| "must be percentiles from 50 to under 100, such as 50,90,99".into())
+}
+
+impl Args {
+    fn wanted(&self) -> Vec<(f64, f64)> {
+        let precision = self.precision.map(|Percent(share)| share);
+        match (precision, self.percentile.as_slice()) {
+            (None, []) => WANTED.to_vec(),
+            (precision, []) => [0.5, 0.9, 0.99].map(|p| (p, precision.unwrap_or(0.05))).to_vec(),
+            (precision, list) => list.iter().map(|p| (*p, precision.unwrap_or(0.05))).collect(),
+        }
+    }
+}
 
 /// Prints the plan of each level.
 ///
@@ -70,11 +95,15 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         .as_ref()
         .map(|path| read_runs(std::slice::from_ref(path), Gaps::Drop))
         .transpose()?;
+    if args.precision == Some(Percent(0.0)) {
+        return Err(BadInput("--precision 0% would take requests without end".into()).into());
+    }
+    let wanted = args.wanted();
     let mut plans = Vec::new();
     for config in &configs {
         let name = config.target.name.to_string();
         let pilot = runs.as_ref().map(|runs| pilot_of(config, runs)).transpose()?;
-        let levels = plan(config, pilot.map(|run| &run.file));
+        let levels = plan(config, pilot.map(|run| &run.file), &wanted);
         let notes = pilot.map(|run| doubts(config, run, &levels)).unwrap_or_default();
         plans.push((name, levels, notes));
     }
@@ -134,8 +163,9 @@ fn doubts(config: &Config, pilot: &StoredRun, levels: &[LevelPlan]) -> Vec<Strin
     found
 }
 
-/// What can be said of each level of a config; a pilot adds times and precisions.
-pub fn plan(config: &Config, pilot: Option<&BriefFile>) -> Vec<LevelPlan> {
+/// What can be said of each level of a config; a pilot adds times and precisions, and what the
+/// wanted ones take: (percentile, precision).
+pub fn plan(config: &Config, pilot: Option<&BriefFile>, wanted: &[(f64, f64)]) -> Vec<LevelPlan> {
     let work = &config.workload;
     let level = |concurrency: &u32| {
         let requests = work.requests_at(*concurrency);
@@ -147,7 +177,7 @@ pub fn plan(config: &Config, pilot: Option<&BriefFile>) -> Vec<LevelPlan> {
             bounded_percentile_serial: bounded((n / f64::from(*concurrency)).floor()),
             forecast: pilot
                 .and_then(|file| evidence::level_at(file, *concurrency))
-                .and_then(|level| forecast(level, n)),
+                .and_then(|level| forecast(level, n, wanted)),
         }
     };
     work.concurrency.levels().iter().map(level).collect()
@@ -157,9 +187,8 @@ fn bounded(n_eff: f64) -> Option<f64> {
     PERCENTILES.into_iter().find(|p| n_eff >= samples_for_upper_end(*p))
 }
 
-fn forecast(level: &BriefLevel, planned: f64) -> Option<Forecast> {
-    let values: Vec<f64> =
-        evidence::series(level, Metric::Ttft).values.iter().map(|(_, value)| *value).collect();
+fn forecast(level: &BriefLevel, planned: f64, wanted: &[(f64, f64)]) -> Option<Forecast> {
+    let values = steady_ttfts(level);
     let stats = level.summary.metric("ttft")?;
     // A file of another harness does not say what its requests are worth.
     let worth = || Some(values.len() as f64 / autocorrelation_time(&values)?.max(1.0));
@@ -174,8 +203,18 @@ fn forecast(level: &BriefLevel, planned: f64) -> Option<Forecast> {
     (pilot.requests_per_s.is_finite() && pilot.requests_per_s > 0.0).then(|| Forecast {
         time: pilot.time(planned),
         precision: [0.5, 0.9].map(|p| (p, pilot.precision(p, planned))),
-        rows: [0.5, 0.9, 0.99].map(|p| pilot.plan(p, WANTED)),
+        rows: wanted.iter().map(|(p, precision)| pilot.plan(*p, *precision)).collect(),
     })
+}
+
+/// TTFT between ramp and tail, in send order: the first c requests meet a queue that is still
+/// filling, so that with them the spread would be that of the ramp. All ok ones where a file of
+/// another harness knows no phases.
+fn steady_ttfts(level: &BriefLevel) -> Vec<f64> {
+    let requests = evidence::measured_ok(level);
+    let has_phases = requests.iter().any(|request| request.is_steady());
+    let steady = requests.iter().filter(|request| !has_phases || request.is_steady());
+    steady.filter_map(|request| request.ttft()).filter(|ttft| *ttft > 0.0).collect()
 }
 
 /// The plan in words, a level a line (and more, with a pilot).
@@ -234,14 +273,20 @@ fn forecast_lines(forecast: &Forecast) -> Vec<String> {
     let mut lines = vec![format!("    about {time}; TTFT {said}")];
     lines.extend(forecast.rows.iter().map(|row| {
         format!(
-            "    TTFT p{:.0} within ±{:.0} %: {:.0} requests, {}",
-            row.p * 100.0,
-            row.precision * 100.0,
+            "    TTFT p{} within ±{} %: {:.0} requests, {}",
+            trimmed(row.p * 100.0),
+            trimmed(row.precision * 100.0),
             row.requests,
             round(row.time)
         )
     }));
     lines
+}
+
+/// "99.9", "5": a number that a person wrote.
+fn trimmed(number: f64) -> String {
+    let text = format!("{number:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn to_json(name: &str, levels: &[LevelPlan], warnings: &[String]) -> Value {
@@ -277,6 +322,48 @@ fn to_json(name: &str, levels: &[LevelPlan], warnings: &[String]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// On a serial server each of the first c requests waits longer than the one before: that is the
+    /// ramp, and no spread of what follows.
+    #[test]
+    fn the_ramp_is_no_spread() {
+        use crate::results::record::{MetricStats, RequestRecord, ResultsFile, Summary};
+        let record = |index: u32| RequestRecord {
+            index,
+            ok: true,
+            phase: if index < 16 { "ramp" } else { "steady" }.into(),
+            ttft: Some(match index {
+                0..16 => 0.1 + 0.4 * f64::from(index),
+                _ => 6.5 + 0.01 * f64::from(index % 7),
+            }),
+            ..RequestRecord::default()
+        };
+        let mut summary =
+            Summary { concurrency: 16, n_ok: 100, wall_s: 50.0, ..Summary::default() };
+        let stats = MetricStats { n: 100, n_eff: Some(100.0 / 16.0), ..MetricStats::default() };
+        summary.metrics.0.insert("ttft".into(), stats);
+        let level = crate::results::record::Level {
+            summary,
+            requests: (0..100).map(record).collect(),
+            ..Default::default()
+        };
+        let file = ResultsFile {
+            levels: vec![level],
+            ..ResultsFile::new(crate::results::record::Meta::default())
+        };
+        let found = forecast(&file.brief().levels[0], 1000.0, &WANTED).unwrap();
+        let precision = found.precision[0].1.unwrap();
+        assert!(precision < 0.005, "steady waits differ by less than a hundredth: {precision}");
+        assert_eq!(found.rows.len(), 4);
+    }
+
+    #[test]
+    fn percentiles_of_a_list() {
+        assert!((percentile("99.9").unwrap() - 0.999).abs() < 1e-12);
+        assert_eq!(percentile("p50"), Ok(0.5));
+        assert!(percentile("100").is_err() && percentile("0.9").is_err());
+        assert_eq!((trimmed(99.9), trimmed(5.0)), ("99.9".into(), "5".into()));
+    }
 
     #[test]
     fn what_n_can_say() {

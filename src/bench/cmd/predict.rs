@@ -1,9 +1,11 @@
 //! `spark-bench predict`: what the machine's memory and arithmetic allow, against what was
 //! measured; and Little's law.
 
+mod facts;
 mod request;
 
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -34,15 +36,19 @@ pub struct Args {
     /// Memory bandwidth as measured on this machine, GB/s.
     #[arg(long, value_name = "GB/S", allow_negative_numbers = true)]
     measured_gb_s: Option<Positive>,
+    /// A target's config: its [model] and [hardware] say what that target's results do not. May be
+    /// given several times.
+    #[arg(long, value_name = "CONFIG")]
+    config: Vec<PathBuf>,
     /// The request whose time is worked out from the measured rates: prompt tokens.
-    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    prompt: u32,
+    #[arg(long, value_name = "TOKENS", default_value = "512", value_parser = super::at_least_one::<NonZeroU32>)]
+    prompt: NonZeroU32,
     /// Its output tokens.
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
-    output: u32,
+    #[arg(long, value_name = "TOKENS", default_value = "256", value_parser = super::at_least_one::<NonZeroU32>)]
+    output: NonZeroU32,
     /// Requests in flight, it included.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    concurrency: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = super::at_least_one::<NonZeroU32>)]
+    concurrency: NonZeroU32,
     /// Round trip to every server, milliseconds [default: as measured].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     rtt_ms: Option<NonNegative>,
@@ -59,13 +65,16 @@ pub struct Args {
 /// # Errors
 /// If a results file cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let runs = read_runs(&args.files, Gaps::Drop)?;
+    let mut runs = read_runs(&args.files, Gaps::Drop)?;
+    let added = facts::add(&mut runs, &args.config)?;
     if args.json {
-        let each: Vec<Value> = runs.iter().map(|run| to_json(args, run)).collect();
+        let each: Vec<Value> =
+            runs.iter().zip(&added).map(|(run, added)| to_json(args, run, added)).collect();
         let all = json!({"runs": each, "request": request::to_json(&args.ask(), &runs)});
         answer(&format!("{all:#}\n"))?;
     } else {
-        let texts: Vec<String> = runs.iter().map(|run| text(args, run)).collect();
+        let texts: Vec<String> =
+            runs.iter().zip(&added).map(|(run, added)| text(args, run, added)).collect();
         let files: Vec<&BriefFile> = runs.iter().map(|run| &run.file).collect();
         let shapes = shapes::text(&files);
         let request = request::text(&args.ask(), &runs);
@@ -83,16 +92,16 @@ impl Args {
 
     fn ask(&self) -> request::Asked {
         request::Asked {
-            prompt: self.prompt,
-            output: self.output,
-            concurrency: self.concurrency,
+            prompt: self.prompt.get(),
+            output: self.output.get(),
+            concurrency: self.concurrency.get(),
             rtt_s: self.rtt_ms.map(|ms| ms.get() / 1e3),
             handshakes: f64::from(u8::from(self.first_call)),
         }
     }
 }
 
-fn text(args: &Args, run: &StoredRun) -> String {
+fn text(args: &Args, run: &StoredRun, added: &[String]) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         let _ = writeln!(out, "{}", terminal(&text));
@@ -110,6 +119,9 @@ fn text(args: &Args, run: &StoredRun) -> String {
     }
     if let Some(inputs) = inputs(&run.file, args.bandwidths()) {
         line(format!("  inputs: {inputs}"));
+    }
+    for from in added {
+        line(format!("  by the config, since the results do not say it: {from}"));
     }
     for level in run.file.levels.iter().filter(|level| !level.flags.is_empty()) {
         let flags: Vec<&str> = level.flags.iter().map(|flag| flag.name.as_str()).collect();
@@ -151,8 +163,9 @@ fn missing(args: &Args, run: &StoredRun) -> String {
     let known = ModelAndMachine::of(&run.file.meta);
     let given = args.bandwidth_gb_s.or(args.measured_gb_s).is_some();
     let bandwidth = "a bandwidth ([hardware] bandwidth_gb_s in the config, or --bandwidth-gb-s)";
-    let bytes = "the model's bytes, which this server does not tell ([model] in the config: \
-                 weight_bytes, bytes_read_per_token, kv_bytes_per_token)";
+    let bytes = "the model's bytes, which this server does not tell ([model] in the target's \
+                 config: weight_bytes, bytes_read_per_token, kv_bytes_per_token; predict --config \
+                 FILE reads it for results that were measured without)";
     let has_bandwidth = given || known.bandwidth_bytes_per_s.is_some();
     let has_bytes = known.weight_bytes.is_some() || known.bytes_read_per_token.is_some();
     match (has_bandwidth, has_bytes) {
@@ -189,7 +202,7 @@ fn explanation(tps: f64, ceilings: &[Ceiling]) -> String {
     )
 }
 
-fn to_json(args: &Args, run: &StoredRun) -> Value {
+fn to_json(args: &Args, run: &StoredRun, added: &[String]) -> Value {
     let prefill = prefill(&run.file);
     let measured = measured_tps(&run.file);
     let ceilings: Vec<Value> = ceilings(&run.file, args.bandwidths())
@@ -228,6 +241,7 @@ fn to_json(args: &Args, run: &StoredRun) -> Value {
         "target": run.file.meta.target,
         "decode_tps_p50": measured,
         "decode_tps_p50_interval_95": measured_interval(&run.file),
+        "from_config": added,
         "inputs": inputs(&run.file, args.bandwidths()),
         "ceilings": ceilings,
         "effective_prefill_flops": prefill.map(|prefill| prefill.flops_per_s),

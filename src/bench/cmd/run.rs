@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     max_duration: Option<TimeLimit>,
     /// Requests before each level that no figure uses [default: 3].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<u32>)]
     warmup: Option<u32>,
     /// Output tokens to ask for [default: 256].
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
@@ -109,10 +109,10 @@ pub struct Args {
     #[arg(long, value_enum, requires = "open_rate")]
     arrivals: Option<Arrivals>,
     /// Open loop: seed of the arrivals [default: 0].
-    #[arg(long, value_name = "N", requires = "open_rate")]
+    #[arg(long, value_name = "N", requires = "open_rate", value_parser = super::whole_number::<u64>)]
     seed: Option<u64>,
     /// Shuffle the prompts with this seed [default: file order].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<u64>)]
     shuffle_seed: Option<u64>,
     /// A gap between two texts that counts as a stutter [default: 200].
     #[arg(long, value_name = "MS")]

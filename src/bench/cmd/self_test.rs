@@ -18,16 +18,16 @@ pub struct Args {
     #[arg(long, value_name = "C,C,…", value_delimiter = ',', default_value = "1,4,16,64,256,1024")]
     concurrency: Vec<u32>,
     /// Milliseconds from a request to its first text.
-    #[arg(long, value_name = "MS", default_value_t = 100)]
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = super::whole_number::<u64>)]
     ttft_ms: u64,
     /// Milliseconds from one text to the next.
-    #[arg(long, value_name = "MS", default_value_t = 20)]
+    #[arg(long, value_name = "MS", default_value_t = 20, value_parser = super::whole_number::<u64>)]
     gap_ms: u64,
     /// Texts of each answer.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = super::whole_number::<u32>)]
     tokens: u32,
     /// Answers for each stream.
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = super::whole_number::<u32>)]
     rounds: u32,
     /// Prints the rows as JSON.
     #[arg(long)]

@@ -26,10 +26,10 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     interval: TimeSpan,
     /// End after so many lines (default: when interrupted).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number::<usize>)]
     lines: Option<usize>,
     /// Watch this process and everything below it as the server.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = super::whole_number::<u32>)]
     pid: Option<u32>,
     /// Print JSON, one object a line.
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::located::Source;
+use super::located::{Kind, Source};
 use crate::analyse::cost::{ApiPrice, OwnHardware};
 
 /// A cost config.
@@ -77,12 +77,7 @@ impl CostConfig {
     }
 
     fn from_source(source: &Source) -> Result<Self, ConfigError> {
-        let raw: toml::Table = source.parse()?;
-        if raw.contains_key("target") {
-            let text = "is a target's config; a cost config has [own] and [api], as those in \
-                        configs/costs/ do";
-            return Err(source.error_at(&["target"], text));
-        }
+        source.is_to_be(Kind::Costs)?;
         let config: Self = source.parse()?;
         let (own, api) = (&config.own, &config.api);
         let amount = |table: &'static str, key: &'static str, value: f64| {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::duration::{TimeLimit, TimeSpan};
-use super::located::{ConfigError, Source};
+use super::located::{ConfigError, Kind, Source};
 use super::values::Name;
 
 /// The entries by name.
@@ -198,6 +198,7 @@ impl EnginesFile {
     /// What is wrong with it, with its line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let source = Source::read(path)?;
+        source.is_to_be(Kind::Engines)?;
         let file: Self = source.parse()?;
         for (name, spec) in &file.engine {
             spec.check(&source, name)?;

@@ -21,6 +21,41 @@ pub struct ConfigError {
     pub message: String,
 }
 
+/// The kinds of TOML files that commands take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What is to be measured.
+    Target,
+    /// How engines are started.
+    Engines,
+    /// What machines and tokens cost.
+    Costs,
+}
+
+impl Kind {
+    /// By the tables that only one kind has; `None` where there is none of them.
+    fn of(table: &toml::Table) -> Option<Self> {
+        let is_entries = |engine: &toml::Value| {
+            engine.as_table().is_some_and(|engine| engine.values().all(toml::Value::is_table))
+        };
+        if table.contains_key("target") {
+            Some(Self::Target)
+        } else if table.contains_key("own") || table.contains_key("api") {
+            Some(Self::Costs)
+        } else {
+            table.get("engine").filter(|engine| is_entries(engine)).map(|_| Self::Engines)
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Target => "a target's config, which has [target], as configs/quickstart.toml",
+            Self::Engines => "an engines file, which has [engine.NAME] and goes to --engines",
+            Self::Costs => "a cost config, which has [own] and [api], as those in configs/costs/",
+        }
+    }
+}
+
 /// The text of a config, and where it is from.
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -42,29 +77,57 @@ impl Source {
     /// If it cannot be read, is far too large, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let error = |message: String| ConfigError { path: path.into(), line: None, message };
-        let size = std::fs::metadata(path).map_err(|io| error(io.to_string()))?.len();
+        let unreadable = |io: std::io::Error| match io.kind() {
+            std::io::ErrorKind::NotFound => error("there is no such file".into()),
+            _ => error(io.to_string()),
+        };
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if metadata.is_dir() {
+            let text =
+                format!("is a folder: name its files, such as {}", path.join("*.toml").display());
+            return Err(error(text));
+        }
+        let size = metadata.len();
         if size > FILE_BYTES_MAX {
             return Err(error(format!("is no config: {size} bytes, over {FILE_BYTES_MAX}")));
         }
-        let text = std::fs::read_to_string(path).map_err(|io| error(io.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
         if text.trim_start().starts_with('{') {
-            return Err(error("is JSON (a results file?), and a config is TOML".into()));
+            return Err(error("is JSON (a results file?), and TOML is wanted".into()));
         }
         Ok(Self::new(path.into(), text))
+    }
+
+    /// Refuses a file of another kind, which would else be told of by its first key.
+    ///
+    /// # Errors
+    /// If it is surely another one; the text says what is wanted and where this one goes.
+    pub fn is_to_be(&self, wanted: Kind) -> Result<(), ConfigError> {
+        // What is no TOML is told by whoever reads it.
+        let found = toml::from_str(&self.text).ok().and_then(|table| Kind::of(&table));
+        match found.filter(|found| *found != wanted) {
+            Some(found) => {
+                let message = format!("is {}; wanted is {}", found.name(), wanted.name());
+                Err(ConfigError { path: self.path.clone(), line: None, message })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Reads the text as a `T`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line and the nearest valid key.
+    /// The first thing that is wrong, with its line, its key, and the nearest valid one.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
-        toml::from_str(&self.text).map_err(|error| self.error(&error))
-    }
-
-    /// Where TOML's own error stands in this text, in our words.
-    pub fn error(&self, error: &toml::de::Error) -> ConfigError {
-        let line = error.span().map(|span| self.line(&span));
-        ConfigError { path: self.path.clone(), line, message: explain(error.message()) }
+        let at = |span: Option<Range<usize>>, message: String| ConfigError {
+            path: self.path.clone(),
+            line: span.map(|span| self.line(&span)),
+            message,
+        };
+        let toml = toml::Deserializer::parse(&self.text)
+            .map_err(|error| at(error.span(), error.message().trim_end().to_owned()))?;
+        serde_path_to_error::deserialize(toml)
+            .map_err(|error| at(error.inner().span(), explain_at(&error)))
     }
 
     /// An error at the value under `keys`, or at the nearest table around it that exists.
@@ -96,21 +159,88 @@ impl Source {
     }
 }
 
-/// TOML's message, with the nearest valid name where one was unknown.
-fn explain(message: &str) -> String {
+/// What is wrong with the value of a key, with the key.
+pub fn explain_at(error: &serde_path_to_error::Error<toml::de::Error>) -> String {
+    let key = error.path().to_string();
+    explain(if key == "." { "" } else { &key }, error.inner().message())
+}
+
+/// TOML's message in our words: the key, what was found, and what is allowed.
+fn explain(key: &str, message: &str) -> String {
     let message = message.trim_end();
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let what = if message.starts_with("unknown field") {
-        "key"
-    } else if message.starts_with("unknown variant") {
-        "value"
+    if message.starts_with("unknown field") || message.starts_with("unknown variant") {
+        return unknown(key, message);
+    }
+    if let Some(name) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
+        let table = if key.is_empty() { "the file".to_owned() } else { format!("[{key}]") };
+        return format!("{table} lacks the key {name:?}");
+    }
+    let mismatch =
+        message.strip_prefix("invalid type: ").or(message.strip_prefix("invalid value: "));
+    if let Some((found, wanted)) = mismatch.and_then(|rest| rest.rsplit_once(", expected ")) {
+        // A secret in the place of its variable's name is not repeated.
+        let is_secret = key.contains("key_env") || key.contains("headers_env");
+        let found = if is_secret { "of another kind".into() } else { in_toml(found) };
+        return format!("{key} is {found}; allowed is {}", allowed(wanted));
+    }
+    let last = key.rsplit('.').next().unwrap_or(key).split('[').next().unwrap_or(key);
+    if key.is_empty() || message.contains(last) {
+        message.to_owned()
+    } else if message.starts_with("is ") {
+        format!("{key} {message}")
     } else {
-        return message.to_owned();
-    };
+        format!("{key}: {message}")
+    }
+}
+
+/// An unknown key or value, with the nearest one that is known.
+fn unknown(key: &str, message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let Some((unknown, known)) = quoted.split_first() else { return message.to_owned() };
     let hint = did_you_mean(unknown, known.iter().copied());
     let hint = if hint.is_empty() { format!("; known: {}", known.join(", ")) } else { hint };
-    format!("unknown {what} {unknown:?}{hint}")
+    if message.starts_with("unknown field") {
+        format!("unknown key {unknown:?}{hint}")
+    } else {
+        let place = if key.is_empty() { String::new() } else { format!("{key}: ") };
+        format!("{place}unknown value {unknown:?}{hint}")
+    }
+}
+
+/// "integer `5`" as it stands in the file.
+fn in_toml(found: &str) -> String {
+    let quoted = || found.split('`').nth(1).unwrap_or(found).to_owned();
+    match found.split(' ').next() {
+        Some("integer" | "floating" | "boolean") => quoted(),
+        Some("string") => found.replacen("string", "the text", 1),
+        Some("map") => "a table".into(),
+        Some("sequence") => "a list".into(),
+        _ => found.to_owned(),
+    }
+}
+
+/// Serde's name of a type as somebody who writes a config knows it.
+fn allowed(wanted: &str) -> String {
+    let (from, kind) = match wanted.strip_prefix("a nonzero ") {
+        Some(kind) => (1, kind),
+        None => (0, wanted),
+    };
+    let most = match kind {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" | "usize" => return format!("a whole number, {from} or more"),
+        "i32" | "i64" => return "a whole number".into(),
+        "f32" | "f64" => return "a number".into(),
+        "a string" => return "a text in quotes".into(),
+        "a sequence" => return "a list, [ … ]".into(),
+        "a boolean" => return "true or false".into(),
+        "a map" => return "a table".into(),
+        kind if kind.starts_with("struct ") => return "a table".into(),
+        kind => return kind.to_owned(),
+    };
+    let most: u64 = most;
+    format!("a whole number from {from} to {most}")
 }
 
 /// `; did you mean "…"?` if one of `known` is near, else nothing.
@@ -138,7 +268,47 @@ mod tests {
         assert_eq!(did_you_mean("reqests", known.into_iter()), "; did you mean \"requests\"?");
         assert_eq!(did_you_mean("zzz", known.into_iter()), "");
         let message = "unknown field `zzz`, expected one of `a`, `b`";
-        assert_eq!(explain(message), "unknown key \"zzz\"; known: a, b");
+        assert_eq!(explain("", message), "unknown key \"zzz\"; known: a, b");
+    }
+
+    #[test]
+    fn messages_name_the_key_what_was_found_and_what_is_allowed() {
+        let said = |message: &str| explain("workload.warmup", message);
+        assert_eq!(
+            said("invalid value: integer `99999999999`, expected u32"),
+            "workload.warmup is 99999999999; allowed is a whole number from 0 to 4294967295"
+        );
+        assert_eq!(
+            said("invalid type: string \"hot\", expected f64"),
+            "workload.warmup is the text \"hot\"; allowed is a number"
+        );
+        assert_eq!(explain("target", "missing field `name`"), "[target] lacks the key \"name\"");
+        assert_eq!(explain("target.name", "is empty"), "target.name is empty");
+        assert_eq!(
+            explain("a.b", "unknown variant `x`, expected `y`"),
+            "a.b: unknown value \"x\"; known: y"
+        );
+        let secret = explain("target.headers_env", "invalid type: string \"sk-1\", expected a map");
+        assert_eq!(secret, "target.headers_env is of another kind; allowed is a table");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_told_as_such() {
+        let is = |text: &str, wanted| {
+            Source::new("c.toml".into(), text.into()).is_to_be(wanted).map_err(|e| e.to_string())
+        };
+        let (target, engines) =
+            ("[target]\nname = 1\n[engine]\nuse = \"e\"", "[engine.e]\nstart = []");
+        assert_eq!(is(target, Kind::Target), Ok(()));
+        assert_eq!(is(engines, Kind::Engines), Ok(()));
+        assert_eq!(is("[targt]", Kind::Target), Ok(()), "the key is what is wrong");
+        let said = is(engines, Kind::Target).unwrap_err();
+        assert!(
+            said.starts_with("c.toml: is an engines file") && said.contains("[target]"),
+            "{said}"
+        );
+        assert!(is(target, Kind::Engines).unwrap_err().contains("wanted is an engines file"));
+        assert!(is("[own]\n[api]", Kind::Target).unwrap_err().contains("is a cost config"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::digest;
-use located::Source;
+use located::{Kind, Source};
 
 /// A target's file, as it stands on disk.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -91,6 +91,7 @@ impl Config {
     }
 
     fn from_source(source: &Source) -> Result<Vec<Self>, ConfigError> {
+        source.is_to_be(Kind::Target)?;
         let file: ConfigFile = source.parse()?;
         let axes = sweep::axes(source, &file.sweep)?;
         let base = Self::checked(source, file)?;
@@ -101,8 +102,8 @@ impl Config {
         let at_point = |point: &sweep::Point<'_>| -> Result<Self, String> {
             let mut raw = raw.clone();
             sweep::apply(&mut raw, point)?;
-            let file =
-                ConfigFile::deserialize(raw).map_err(|error| source.error(&error).message)?;
+            let file: ConfigFile = serde_path_to_error::deserialize(raw)
+                .map_err(|error| located::explain_at(&error))?;
             let mut config = Self::checked(source, file).map_err(|error| error.message)?;
             let name = format!("{}{}", config.target.name, sweep::suffix(point));
             config.target.name = name.parse()?;
@@ -242,15 +243,25 @@ model = "m"
             with("[workload]\nreqests = 3\n"),
             "c.toml:9: unknown key \"reqests\"; did you mean \"requests\"?"
         );
-        assert!(with("[workload]\nwarmup = \"3\"\n").starts_with("c.toml:9: invalid type"));
+        assert!(
+            with("[workload]\nwarmup = \"3\"\n")
+                .starts_with("c.toml:9: workload.warmup is the text")
+        );
         assert!(with("[workload]\nstall_timeout = 10\n").contains("c.toml:9: "));
         assert!(with("[workload]\nconcurrency = [1, 0]\n").starts_with("c.toml:9: concurrency 0"));
         assert!(with("[workload]\nmax_attempts = 3\n").starts_with("c.toml:9: max_attempts 3 is"));
         assert!(with("[worklod]\n").contains("did you mean \"workload\""));
+        let empty = read_error(&MINIMAL.replace("name = \"t\"", "name = \"\""));
+        assert_eq!(empty, "c.toml:3: target.name is empty");
+        let large = with("[workload]\nrequests = 12345678901234567890\n");
+        assert!(
+            large.starts_with("c.toml:9: workload.requests is 12345678901234567890"),
+            "{large}"
+        );
         let bad_url = read_error(&MINIMAL.replace("8000", "{port}"));
         assert!(bad_url.starts_with("c.toml:6: base_url has {port}"), "{bad_url}");
         let missing = read_error(&MINIMAL.replace("precision", "#"));
-        assert!(missing.contains("missing field `precision`"), "{missing}");
+        assert!(missing.contains("[target] lacks the key \"precision\""), "{missing}");
     }
 
     #[test]

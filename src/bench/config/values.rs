@@ -229,16 +229,22 @@ impl<'de> Deserialize<'de> for Requests {
             type Value = Requests;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number over 0, or a table such as { default = 200, \"1\" = 50 }")
+                f.write_str(
+                    "a whole number from 1 to 4294967295, or a table such as { default = 200, \"1\" = 50 }",
+                )
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Requests, E> {
+                let unexpected = |this| E::invalid_value(de::Unexpected::Signed(number), &this);
                 let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
-                number.map(Requests::each).ok_or_else(|| E::custom("requests must be over 0"))
+                number.map(Requests::each).ok_or_else(|| unexpected(self))
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Requests, E> {
-                self.visit_i64(i64::try_from(number).unwrap_or(0))
+                match i64::try_from(number) {
+                    Ok(number) => self.visit_i64(number),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
+                }
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Requests, A::Error> {
@@ -285,18 +291,22 @@ deserialize_by! {
 
 /// `FromStr` for command lines.
 macro_rules! number_from_str {
-    ($($name:ident)*) => {$(
+    ($($name:ident: $allowed:literal;)*) => {$(
         impl FromStr for $name {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                text.parse::<f64>().map_err(|_| "not a number".to_owned()).and_then(Self::try_from)
+                let number = text.parse::<f64>().ok().and_then(|number| Self::try_from(number).ok());
+                number.ok_or_else(|| $allowed.to_owned())
             }
         }
     )*};
 }
 
-number_from_str!(Positive NonNegative);
+number_from_str! {
+    Positive: "must be a number over 0, such as 2.5";
+    NonNegative: "must be a number, 0 or more, such as 2.5";
+}
 
 /// `JsonSchema` from a literal.
 macro_rules! schema {

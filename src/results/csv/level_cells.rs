@@ -84,7 +84,8 @@ fn summary_cells(summary: Option<&Summary>) -> Cells {
         ("n_warmup", count(|s| s.n_warmup)),
         ("errors", Cell::Text(summary.map(|s| counts(&s.errors)))),
         ("wall_s", float(|s| Some(s.wall_s))),
-        ("throughput_tps", float(|s| s.throughput_tps)),
+        // Of fewer ok requests than workers it would be that of a smaller load.
+        ("throughput_tps", float(|s| s.throughput_tps.filter(|_| s.fills_its_workers()))),
         ("steady_tps", float(|s| s.steady_tps)),
         ("steady_t0_s", float(|s| s.steady_t0_s)),
         ("steady_t1_s", float(|s| s.steady_t1_s)),

@@ -2,7 +2,7 @@
 
 use super::row::{NONE, milliseconds, number, ttft_p99};
 use crate::results::escape::terminal;
-use crate::results::record::{Level, ResultsFile, Verdict};
+use crate::results::record::{Level, ResultsFile, Summary, Verdict};
 
 const HEAD: &str =
     "   c   n_ok  err   ttft p50        p90        p99  tok/s p50  e2e p50      tput  verdict";
@@ -104,14 +104,22 @@ fn line<R>(level: &Level<R>) -> String {
         ttft_p99(summary),
         number(p50("decode_tps"), 1),
         number(p50("e2e"), 2),
-        number(summary.throughput_tps, 1),
+        throughput(summary),
     )
+}
+
+/// Fewer ok requests than there were workers never kept them all busy.
+fn throughput(summary: &Summary) -> String {
+    if summary.n_ok > 0 && !summary.fills_its_workers() {
+        return format!("n<{}", summary.concurrency);
+    }
+    number(summary.throughput_tps, 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Hardware, Meta, ServerUsage, Summary};
+    use crate::results::record::{Hardware, Meta, ServerUsage};
 
     #[test]
     fn a_level_is_a_line_under_the_head() {
@@ -127,6 +135,14 @@ mod tests {
             "  64    200    1          -          -          -          -        -         -  invalid"
         );
         assert_eq!(lines[1].find("verdict"), lines[2].find("invalid"));
+    }
+
+    #[test]
+    fn too_few_requests_for_the_workers_have_no_throughput() {
+        let summary =
+            Summary { concurrency: 16, n_ok: 5, throughput_tps: Some(502.0), ..Summary::default() };
+        let text = line(&Level::<()> { summary, ..Level::default() });
+        assert!(text.contains("n<16") && !text.contains("502"), "{text}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! `spark-bench compare`: did anything change between two runs?
 
+mod choose;
 mod gate;
 mod rows;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::percent::Percent;
 use super::{BadInput, answer, unreadable};
 use crate::exit_codes;
 use crate::report::differences::{self, Asked, Difference};
@@ -22,9 +23,9 @@ use rows::Row;
 /// Flags of `spark-bench compare`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The results file to compare with.
+    /// The results file to compare with, or a folder in which only one run can be meant.
     a: PathBuf,
-    /// The results file of the change.
+    /// The results file of the change, or such a folder.
     b: PathBuf,
     /// Exit with 4 if any figure is significantly worse in B, by more than this ("5%"), or B did not
     /// finish; with 2 if the runs did other work, so that there is nothing to decide by.
@@ -35,31 +36,18 @@ pub struct Args {
     json: bool,
 }
 
-/// A share, written as a percentage.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Percent(f64);
-
-impl FromStr for Percent {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = text.trim().trim_end_matches('%').trim();
-        match number.parse::<f64>() {
-            Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(Self(percent / 100.0)),
-            _ => Err(format!("{text:?} is no percentage such as 5%")),
-        }
-    }
-}
-
 /// Compares level by level.
 ///
 /// # Errors
 /// If a file cannot be read, or the two have no level in common.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let read = |path| store::read_brief(path, Gaps::Drop).map_err(unreadable);
-    let mut comparison = Comparison::of(read(&args.a)?, read(&args.b)?)
-        .map_err(|why| BadInput(format!("{} and {}: {why}", args.a.display(), args.b.display())))?;
-    if let (Ok(a), Ok(b)) = (args.a.canonicalize(), args.b.canonicalize())
+    let read = |path: &Path| store::read_brief(path, Gaps::Drop).map_err(unreadable);
+    let chosen = choose::files(&args.a, &args.b)?;
+    let mut comparison = Comparison::of(read(&chosen.a)?, read(&chosen.b)?).map_err(|why| {
+        BadInput(format!("{} and {}: {why}", chosen.a.display(), chosen.b.display()))
+    })?;
+    comparison.notes.splice(0..0, chosen.notes);
+    if let (Ok(a), Ok(b)) = (chosen.a.canonicalize(), chosen.b.canonicalize())
         && a == b
     {
         comparison.notes = vec!["A and B are the same file".into()];
@@ -221,17 +209,4 @@ fn notes(a: &BriefFile, b: &BriefFile) -> Vec<String> {
         }
     }
     notes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentages() {
-        assert_eq!("5%".parse(), Ok(Percent(0.05)));
-        assert_eq!("2.5".parse(), Ok(Percent(0.025)));
-        assert!("-1%".parse::<Percent>().is_err());
-        assert!("five".parse::<Percent>().is_err());
-    }
 }

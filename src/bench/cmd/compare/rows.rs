@@ -149,7 +149,11 @@ fn of_rates(a: &BriefLevel, b: &BriefLevel) -> Option<Row> {
         let why = "too few requests for batch means";
         return Some(row(Figure::SteadyTps, b / a, why));
     }
-    let wall = positive(a.summary.throughput_tps).zip(positive(b.summary.throughput_tps));
+    // Of fewer ok requests than workers it would be that of a smaller load.
+    let whole = |level: &BriefLevel| {
+        positive(level.summary.throughput_tps).filter(|_| level.summary.fills_its_workers())
+    };
+    let wall = whole(a).zip(whole(b));
     let why = "without a steady window there is no interval";
     wall.map(|(a, b)| row(Figure::ThroughputTps, b / a, why))
 }

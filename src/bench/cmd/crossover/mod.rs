@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     engines: Option<PathBuf>,
     /// Shorter prompts are left out: below a machine's ridge TTFT is flat and no line.
-    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 0, value_parser = super::whole_number::<u64>)]
     min_tokens: u64,
     /// Write the plot to this file as well; its folder is made if it is missing.
     #[arg(long, value_name = "FILE")]
