@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::error::RequestError;
 use super::event::AnswerEvent;
 use super::fields::{self, Fields};
-use super::options::{self, Options};
+use super::options::Options;
 use super::usage::{PerfMetrics, Timings, Usage};
 
 /// Alternatives for each token at most (OpenAI).
@@ -30,14 +30,23 @@ pub struct ChatRequest {
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What was said; text parts are joined by line ends. Absent only beside tool calls.
-    pub content: Option<String>,
+    /// What was said. Absent only beside tool calls.
+    pub content: Option<Content>,
     /// Who speaks, by name.
     pub name: Option<String>,
     /// The call that a tool's message answers.
     pub tool_call_id: Option<String>,
     /// Calls that the assistant made, with their arguments parsed, as templates want them.
     pub tool_calls: Option<Value>,
+}
+
+/// What was said, in the form in which it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A string.
+    Text(String),
+    /// The texts of text parts.
+    Parts(Vec<String>),
 }
 
 /// Who speaks.
@@ -56,7 +65,7 @@ pub enum Role {
 impl Message {
     /// A message of nothing but text.
     pub fn text(role: Role, content: impl Into<String>) -> Self {
-        let content = Some(content.into());
+        let content = Some(Content::Text(content.into()));
         Self { role, content, name: None, tool_call_id: None, tool_calls: None }
     }
 }
@@ -81,9 +90,7 @@ impl ChatRequest {
     pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
         let mut fields = Fields::parse(body)?;
         let messages = messages(&mut fields)?;
-        let mut options = Options::read(&mut fields)?;
-        let older = options::token_limit(&mut fields, "max_tokens")?;
-        options.max_tokens = options::token_limit(&mut fields, "max_completion_tokens")?.or(older);
+        let options = Options::read(&mut fields)?;
         for key in ["tools", "functions"] {
             if fields.list(key)?.is_some_and(|tools| !tools.is_empty()) {
                 return Err(unsupported(key, "calling tools is not supported"));
@@ -154,12 +161,14 @@ fn message(value: Value, path: &str) -> Result<Message, RequestError> {
 }
 
 /// A string, or text parts.
-fn content(fields: &mut Fields) -> Result<Option<String>, RequestError> {
+fn content(fields: &mut Fields) -> Result<Option<Content>, RequestError> {
     let path = fields.path_of("content");
     let parts = match fields.value("content") {
         None => return Ok(None),
         Some(Value::Array(parts)) => parts,
-        Some(text @ Value::String(_)) => return fields::text(text, &path).map(Some),
+        Some(text @ Value::String(_)) => {
+            return Ok(Some(Content::Text(fields::text(text, &path)?)));
+        }
         Some(other) => return Err(fields::wrong_type(&path, "a string or an array", &other)),
     };
     let read = |(index, part): (usize, Value)| {
@@ -176,7 +185,7 @@ fn content(fields: &mut Fields) -> Result<Option<String>, RequestError> {
         part.text("text")?.ok_or_else(|| part.missing("text"))
     };
     let texts: Result<Vec<_>, _> = parts.into_iter().enumerate().map(read).collect();
-    Ok(Some(texts?.join("\n")))
+    Ok(Some(Content::Parts(texts?)))
 }
 
 /// Calls that the assistant made earlier: templates write them out, with arguments as objects.
@@ -331,17 +340,19 @@ mod tests {
         ChatRequest::parse(body.as_bytes())
     }
 
-    fn contents(messages: &str) -> Vec<Option<String>> {
+    fn contents(messages: &str) -> Vec<Option<Content>> {
         let request = parse(&format!(r#"{{"messages": {messages}}}"#)).unwrap();
         request.messages.into_iter().map(|message| message.content).collect()
     }
 
     #[test]
-    fn text_parts_are_joined_by_line_ends() {
+    fn text_parts_stay_apart() {
         let parts = r#"[{"role": "user", "content": [
             {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]"#;
-        assert_eq!(contents(parts), [Some("a\nb".to_owned())]);
-        assert_eq!(contents(r#"[{"role": "user", "content": []}]"#), [Some(String::new())]);
+        let wanted = Content::Parts(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(contents(parts), [Some(wanted)]);
+        let none = r#"[{"role": "user", "content": []}]"#;
+        assert_eq!(contents(none), [Some(Content::Parts(Vec::new()))]);
     }
 
     #[test]
@@ -359,13 +370,6 @@ mod tests {
             let body = format!(r#"{{"messages": [{{"role": "{role}", "content": null}}]}}"#);
             assert_eq!(parse(&body).unwrap_err().param.as_deref(), Some("messages[0].content"));
         }
-    }
-
-    #[test]
-    fn the_newer_limit_wins() {
-        let body = r#"{"messages": [{"role": "user", "content": "x"}],
-            "max_tokens": 5, "max_completion_tokens": 7}"#;
-        assert_eq!(parse(body).unwrap().options.max_tokens, Some(7));
     }
 
     #[test]

@@ -40,8 +40,7 @@ impl CompletionRequest {
     pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
         let mut fields = Fields::parse(body)?;
         let prompt = prompt(&mut fields)?;
-        let mut options = Options::read(&mut fields)?;
-        options.max_tokens = options::token_limit(&mut fields, "max_tokens")?;
+        let options = Options::read(&mut fields)?;
         options::refuse_others_than_one(&mut fields, "best_of")?;
         if fields.flag("echo")? == Some(true) {
             return Err(unsupported("echo"));
@@ -124,13 +123,13 @@ pub struct CompletionChoice<'a> {
 /// Log probabilities in the form of OpenAI's older endpoint: lists of equal length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CompletionLogprobs {
-    /// The tokens' texts.
+    /// The tokens' texts; `bytes:\xf0\x9f` for bytes that are no whole characters.
     pub tokens: Vec<String>,
     /// ln p of each.
     pub token_logprobs: Vec<f32>,
     /// For each, the likeliest tokens with their ln p, most likely first.
     pub top_logprobs: Vec<serde_json::Map<String, Value>>,
-    /// Where each begins in the answer, in characters.
+    /// Where each begins in the answer's text, in characters; control tokens take no room there.
     pub text_offset: Vec<usize>,
 }
 

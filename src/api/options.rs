@@ -78,7 +78,7 @@ pub enum ResponseFormat {
 }
 
 impl Options {
-    /// Reads the common fields; `max_tokens` has its own rules in each endpoint.
+    /// Reads the common fields.
     ///
     /// # Errors
     /// The first field with a wrong type, a number out of range, or a demand that is not supported.
@@ -89,7 +89,7 @@ impl Options {
         let stream = fields.flag("stream")?.unwrap_or(false);
         Ok(Self {
             model: fields.text("model")?,
-            max_tokens: None,
+            max_tokens: max_tokens(fields)?,
             min_tokens: fields.integer("min_tokens", 0..=i64::from(u32::MAX))?.map(whole),
             ignore_eos: fields.flag("ignore_eos")?.unwrap_or(false),
             temperature: fields.number("temperature", 0.0..=2.0)?.map(narrow),
@@ -111,11 +111,21 @@ impl Options {
     }
 }
 
+/// How many tokens the answer may have, under either of its names; the newer one,
+/// `max_completion_tokens`, wins.
+///
+/// # Errors
+/// As [`token_limit`].
+fn max_tokens(fields: &mut Fields) -> Result<Option<u32>, RequestError> {
+    let older = token_limit(fields, "max_tokens")?;
+    Ok(token_limit(fields, "max_completion_tokens")?.or(older))
+}
+
 /// Reads a limit of tokens: at least 1; what no context could hold means "as many as fit".
 ///
 /// # Errors
 /// When it is no whole number, or below 1.
-pub fn token_limit(fields: &mut Fields, key: &str) -> Result<Option<u32>, RequestError> {
+fn token_limit(fields: &mut Fields, key: &str) -> Result<Option<u32>, RequestError> {
     let limit = fields.integer(key, 1..=i64::MAX)?;
     Ok(limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)))
 }
@@ -223,7 +233,10 @@ fn response_format(fields: &mut Fields) -> Result<ResponseFormat, RequestError> 
             named.flag("strict")?;
             let schema = named.value("schema").ok_or_else(|| named.missing("schema"))?;
             match schema {
-                Value::Object(_) => Ok(ResponseFormat::JsonSchema(schema.to_string())),
+                Value::Object(_) => {
+                    refuse_control_characters(&schema)?;
+                    Ok(ResponseFormat::JsonSchema(schema.to_string()))
+                }
                 other => Err(fields::wrong_type(&named.path_of("schema"), "an object", &other)),
             }
         }
@@ -235,6 +248,26 @@ fn response_format(fields: &mut Fields) -> Result<ResponseFormat, RequestError> 
             ),
         )
         .with_code("invalid_value")),
+    }
+}
+
+/// Refuses patterns that ask for a control character: JSON texts hold none.
+fn refuse_control_characters(schema: &Value) -> Result<(), RequestError> {
+    /// What stands under these is no schema.
+    const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
+    match schema {
+        Value::Object(map) => map.iter().try_for_each(|(key, value)| match value {
+            Value::String(pattern) if key == "pattern" && pattern.contains(char::is_control) => {
+                Err(RequestError::field(
+                    "response_format",
+                    "Invalid schema for 'response_format': a pattern has a control character.",
+                ))
+            }
+            _ if DATA.contains(&key.as_str()) => Ok(()),
+            other => refuse_control_characters(other),
+        }),
+        Value::Array(items) => items.iter().try_for_each(refuse_control_characters),
+        _ => Ok(()),
     }
 }
 
@@ -293,6 +326,35 @@ mod tests {
         assert_eq!(read(r#"{"top_k": 0}"#).unwrap().top_k, None);
         assert_eq!(read(r#"{"top_k": 40}"#).unwrap().top_k, Some(40));
         assert!(read(r#"{"top_k": -2}"#).is_err());
+    }
+
+    #[test]
+    fn no_pattern_asks_for_a_control_character() {
+        let read_schema = |schema: &str| {
+            read(&format!(
+                r#"{{"response_format": {{"type": "json_schema", "json_schema":
+                {{"name": "x", "schema": {schema}}}}}}}"#
+            ))
+        };
+        for schema in [
+            r#"{"type": "string", "pattern": "foo\nbar"}"#,
+            r#"{"properties": {"a": {"anyOf": [{"pattern": "^\u001b$"}]}}}"#,
+        ] {
+            assert!(read_schema(schema).is_err(), "{schema}");
+        }
+        for schema in [
+            r#"{"type": "string", "pattern": "^foo\\nbar$"}"#,
+            r#"{"properties": {"pattern": {"const": {"pattern": "a\nb"}}}}"#,
+        ] {
+            assert!(read_schema(schema).is_ok(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn the_newer_limit_wins() {
+        assert_eq!(read(r#"{"max_completion_tokens": 7}"#).unwrap().max_tokens, Some(7));
+        let both = r#"{"max_tokens": 5, "max_completion_tokens": 7}"#;
+        assert_eq!(read(both).unwrap().max_tokens, Some(7));
     }
 
     #[test]

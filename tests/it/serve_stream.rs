@@ -118,6 +118,8 @@ fn text_completions_have_their_own_shape() {
     let body = server.post("/v1/completions", r#"{"prompt": ["abc"], "max_tokens": 2}"#).json();
     assert_eq!(body["choices"][0]["text"], "one two ");
     assert!(body["id"].as_str().unwrap().starts_with("cmpl-"));
+    let newer = r#"{"prompt": "abc", "max_completion_tokens": 1}"#;
+    assert_eq!(server.post("/v1/completions", newer).json()["choices"][0]["text"], "one ");
     let body = server.post("/v1/completions", r#"{"prompt": [97, 98], "max_tokens": 2}"#).json();
     assert_eq!(body["usage"]["prompt_tokens"], 2);
 }

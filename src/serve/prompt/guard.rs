@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use minijinja::Value;
 
-use crate::api::chat::Message;
+use crate::api::chat::{Content, Message};
 
 use super::python_json;
 use super::specials::SpecialTokens;
@@ -37,13 +37,18 @@ impl Guard {
     pub fn protect(&self, message: &Message, specials: &SpecialTokens, form: ContentForm) -> Value {
         let marked = |text: &str| self.insert(text, specials);
         let mut fields = vec![("role", Value::from(message.role.name()))];
+        let part = |text: &str| {
+            Value::from_pairs([("type", Value::from("text")), ("text", Value::from(marked(text)))])
+        };
         let content = match (&message.content, form) {
             (None, _) => Value::from(()),
-            (Some(text), ContentForm::Text) => Value::from(marked(text)),
-            (Some(text), ContentForm::Parts) => {
-                let part = [("type", Value::from("text")), ("text", Value::from(marked(text)))];
-                Value::from(vec![Value::from_pairs(part)])
+            (Some(Content::Text(text)), ContentForm::Parts) => Value::from(vec![part(text)]),
+            (Some(Content::Text(text)), _) => Value::from(marked(text)),
+            // What else a template that reads texts could be given of a list.
+            (Some(Content::Parts(texts)), ContentForm::Text) => {
+                Value::from(marked(&texts.join("\n")))
             }
+            (Some(Content::Parts(texts)), _) => texts.iter().map(|text| part(text)).collect(),
         };
         fields.push(("content", content));
         for (key, text) in [("name", &message.name), ("tool_call_id", &message.tool_call_id)] {
@@ -99,7 +104,12 @@ impl Guard {
 }
 
 fn mentions(message: &Message, mark: char) -> bool {
-    let texts = [&message.content, &message.name, &message.tool_call_id];
-    texts.into_iter().flatten().any(|text| text.contains(mark))
+    let said = match &message.content {
+        None => &[][..],
+        Some(Content::Text(text)) => std::slice::from_ref(text),
+        Some(Content::Parts(texts)) => texts,
+    };
+    let named = [&message.name, &message.tool_call_id].into_iter().flatten();
+    said.iter().chain(named).any(|text| text.contains(mark))
         || message.tool_calls.as_ref().is_some_and(|calls| calls.to_string().contains(mark))
 }

@@ -16,8 +16,8 @@ use crate::api::chat::{Message, Role};
 use crate::serve::inference::{Specials, TokenId, Tokenizer};
 
 use specials::{Piece, SpecialTokens};
-use template::Template;
 pub use template::TemplateError;
+use template::{ContentForm, Template};
 
 /// Turns conversations into tokens for one model. Immutable; shared by all requests.
 pub struct Prompter {
@@ -116,11 +116,15 @@ impl Prompter {
 
     fn render(&self, messages: &[Message]) -> Result<(String, guard::Guard), TemplateError> {
         let guard = guard::Guard::for_messages(messages);
-        let conversation: Vec<_> = messages
-            .iter()
-            .map(|message| guard.protect(message, &self.specials, self.template.content_form()))
-            .collect();
-        let text = self.template.render(&conversation)?;
+        let render = |form| {
+            let protect = |message| guard.protect(message, &self.specials, form);
+            self.template.render(&messages.iter().map(protect).collect::<Vec<_>>())
+        };
+        let text = match (self.template.content_form(), render(self.template.content_form())) {
+            // It takes lists from some roles and only texts from others.
+            (ContentForm::Either, Err(TemplateError::Failed(_))) => render(ContentForm::Text)?,
+            (_, rendered) => rendered?,
+        };
         Ok((text, guard))
     }
 }
@@ -136,6 +140,7 @@ pub const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + messa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::chat::{ChatRequest, Content};
     use crate::serve::inference::Model;
     use crate::serve::inference::scripted::{
         BOS, END_OF_TURN, Reply, START_OF_TURN, ScriptedModel,
@@ -205,6 +210,40 @@ mod tests {
         let tokens = prompter(plain, true).chat(&user("<s>")).unwrap();
         assert_eq!(tokens, [vec![BOS], bytes("<s>")].concat());
         assert_eq!(prompter(plain, true).text("<s>x").unwrap(), [vec![BOS], bytes("x")].concat());
+    }
+
+    #[test]
+    fn conversations_render_as_hugging_face_renders_them() {
+        let rows = include_str!("../../../tests/data/chat_templates/renders.json");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(rows).unwrap();
+        assert!(rows.len() > 20);
+        for row in rows {
+            let request = serde_json::json!({ "messages": row["messages"] }).to_string();
+            let messages = ChatRequest::parse(request.as_bytes()).unwrap().messages;
+            let prompter = prompter(row["template"].as_str().unwrap(), false);
+            let (text, guard) = prompter.render(&messages).unwrap();
+            assert_eq!(guard.remove(&text), row["text"].as_str().unwrap(), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_template_of_texts_gets_parts_as_lines() {
+        let text = "{% for m in messages %}<{{ m.content + '' }}>{% endfor %}";
+        // Lists from users, texts from the system.
+        let mixed = "{% for m in messages %}{% if m.role == 'system' %}<{{ m.content + '' }}>\
+            {% elif m.content is string %}[{{ m.content }}]\
+            {% else %}{% for part in m.content %}({{ part.text }}){% endfor %}{% endif %}\
+            {% endfor %}";
+        let parts = |role| Message {
+            content: Some(Content::Parts(vec!["a".to_owned(), "b".to_owned()])),
+            ..Message::text(role, "")
+        };
+        let render = |template: &str, messages: &[Message]| {
+            prompter(template, false).render(messages).unwrap().0
+        };
+        assert_eq!(render(text, &[parts(Role::User)]), "<a\nb>");
+        assert_eq!(render(mixed, &[parts(Role::User)]), "(a)(b)");
+        assert_eq!(render(mixed, &[parts(Role::System), parts(Role::User)]), "<a\nb>[a\nb]");
     }
 
     #[test]

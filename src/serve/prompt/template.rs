@@ -1,10 +1,10 @@
 //! A chat template, rendered as Hugging Face's `apply_chat_template` renders it.
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, ValueKind};
+use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value, context};
 
-use super::python_json;
+use super::python_json::{self, Style};
 
 /// A compiled template.
 pub struct Template {
@@ -21,6 +21,8 @@ pub enum ContentForm {
     Text,
     /// A list of parts, `{"type": "text", "text": …}`.
     Parts,
+    /// Either of the two.
+    Either,
 }
 
 /// Why a template yields no prompt.
@@ -65,9 +67,12 @@ impl Template {
             eos: eos.to_owned(),
             content_form: ContentForm::Text,
         };
-        if !template.shows(ContentForm::Text) && template.shows(ContentForm::Parts) {
-            template.content_form = ContentForm::Parts;
-        }
+        let takes = [ContentForm::Text, ContentForm::Parts].map(|form| template.shows(form));
+        template.content_form = match takes {
+            [true, true] => ContentForm::Either,
+            [false, true] => ContentForm::Parts,
+            [_, false] => ContentForm::Text,
+        };
         Ok(template)
     }
 
@@ -97,11 +102,13 @@ impl Template {
     fn shows(&self, form: ContentForm) -> bool {
         const PROBE: &str = "a probe of the content's form";
         let content = match form {
-            ContentForm::Text => Value::from(PROBE),
             ContentForm::Parts => Value::from(vec![context! { type => "text", text => PROBE }]),
+            ContentForm::Text | ContentForm::Either => Value::from(PROBE),
         };
         let message = context! { role => "user", content => content };
-        self.render(&[message]).is_ok_and(|text| text.contains(PROBE) && !text.contains("'type'"))
+        // A list may also come out as it is, written down with its keys.
+        let written_down = |text: &str| text.contains("'type'") || text.contains("\"type\"");
+        self.render(&[message]).is_ok_and(|text| text.contains(PROBE) && !written_down(&text))
     }
 }
 
@@ -148,15 +155,46 @@ fn strftime_now(format: &str) -> Result<String, Error> {
         .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// JSON as Python's `json.dumps(value, ensure_ascii=False)` writes it: HTML is not escaped.
-fn tojson(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
-    let indent = kwargs.get::<Option<usize>>("indent")?;
-    // Templates pass `ensure_ascii` and `separators` too; what they ask for is what is done.
-    let _: Option<Value> = kwargs.get("ensure_ascii")?;
-    let _: Option<Value> = kwargs.get("separators")?;
-    let _: Option<Value> = kwargs.get("sort_keys")?;
+/// Hugging Face's `tojson`: `json.dumps` without escapes for HTML or beyond ASCII, with its arguments
+/// `ensure_ascii`, `indent`, `separators` and `sort_keys`, in this order or by name.
+fn tojson(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
+        let named: Option<Value> = kwargs.get(name)?;
+        let given = args.get(index).cloned().or(named);
+        Ok(given.filter(|value| !value.is_none() && !value.is_undefined()))
+    };
+    let ensure_ascii = argument(0, "ensure_ascii")?.is_some_and(|flag| flag.is_true());
+    let indent = argument(1, "indent")?.map(|indent| indentation(&indent)).transpose()?;
+    let separators = argument(2, "separators")?;
+    let sort_keys = argument(3, "sort_keys")?.is_some_and(|flag| flag.is_true());
     kwargs.assert_all_used()?;
-    Ok(Value::from(python_json::write(&python_json::to_json(value)?, indent)))
+    let mut style = Style { ensure_ascii, sort_keys, ..Style::indented(indent) };
+    if let Some(separators) = separators {
+        style.separators = pair(&separators)?;
+    }
+    Ok(Value::from(python_json::write(&python_json::to_json(value)?, &style)))
+}
+
+/// What Python indents a level with: a text, or a number of spaces.
+fn indentation(indent: &Value) -> Result<String, Error> {
+    /// No template indents more.
+    const SPACES_MAX: i64 = 100;
+    if let Some(text) = indent.as_str() {
+        return Ok(text.to_owned());
+    }
+    let spaces = match indent.kind() {
+        ValueKind::Bool => i64::from(indent.is_true()),
+        _ => i64::try_from(indent.clone())?.clamp(0, SPACES_MAX),
+    };
+    Ok(" ".repeat(usize::try_from(spaces).expect("0 to 100")))
+}
+
+fn pair(separators: &Value) -> Result<(String, String), Error> {
+    let texts: Vec<Value> = separators.try_iter()?.collect();
+    match texts.as_slice() {
+        [items, keys] => Ok((items.to_string(), keys.to_string())),
+        _ => Err(Error::new(ErrorKind::InvalidOperation, "separators must be two texts")),
+    }
 }
 
 /// Python writes `None`, `True` and `False`.
@@ -197,6 +235,10 @@ mod tests {
         check("{{ messages | length }}{{ messages[-1].role }}", "1user");
         check("{{ {'a': [1, '<é>']} | tojson }}", r#"{"a": [1, "<é>"]}"#);
         check("{{ {'a': 1} | tojson(indent=2, ensure_ascii=False) }}", "{\n  \"a\": 1\n}");
+        check("{{ {'b': 'é', 'a': 1} | tojson(sort_keys=true) }}", r#"{"a": 1, "b": "é"}"#);
+        check("{{ ['é', '😀'] | tojson(ensure_ascii=True) }}", r#"["\u00e9", "\ud83d\ude00"]"#);
+        check("{{ {'a': [1, 2]} | tojson(separators=(',', ':')) }}", r#"{"a":[1,2]}"#);
+        check("{{ ['é'] | tojson(true, none, none, false) }}", r#"["\u00e9"]"#);
         check("{% generation %}x{% endgeneration %}", "x");
         check("{%- generation -%} x {%- endgeneration -%} y", "xy");
         check(
@@ -226,6 +268,8 @@ mod tests {
         );
         let both = "{% if messages[0].content is string %}{{ messages[0].content }}{% else %}\
             {{ messages[0].content[0].text }}{% endif %}";
-        assert_eq!(form(both), ContentForm::Text);
+        assert_eq!(form(both), ContentForm::Either);
+        assert_eq!(form("{{ '<' + messages[0].content + '>' }}"), ContentForm::Text);
+        assert_eq!(form("{{ messages[0].content | tojson }}"), ContentForm::Text);
     }
 }

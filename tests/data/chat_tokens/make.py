@@ -111,7 +111,9 @@ CONVERSATIONS = {
 
 
 def flattened(messages):
-    """The shape that the template reads: parts joined by line ends, developers as the system."""
+    """The shape that this template reads. It adds texts up, so a list of parts is a TypeError to it
+    at Hugging Face; they are joined by line ends. Developers count as the system. What templates
+    that read lists make of them is in ../chat_templates."""
     def text(content):
         return content if isinstance(content, str) else "\n".join(p["text"] for p in content)
 
