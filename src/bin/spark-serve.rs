@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use nix::sys::signal::{Signal, raise};
@@ -10,6 +10,7 @@ use spark::exit_codes;
 use spark::serve::cli::Cli;
 use spark::serve::config::Config;
 use spark::serve::inference::llama;
+use spark::serve::signals::{Asked, Signals};
 use spark::serve::{self, ServeError, engine};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -59,11 +60,16 @@ fn first_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (first, is_first) = oneshot::channel();
     tokio::spawn(async move {
-        tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-        let _ = first.send(());
-        tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-        // Not an exit: that would run the engine's destructors under its running threads.
-        let _ = raise(Signal::SIGKILL);
+        let (mut first, mut signals) = (Some(first), Signals::default());
+        loop {
+            tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+            match signals.hear(Instant::now()) {
+                Asked::Stop => drop(first.take().map(|first| first.send(()))),
+                Asked::StopStill => {}
+                // Not an exit: that would run the engine's destructors under its running threads.
+                Asked::End => drop(raise(Signal::SIGKILL)),
+            }
+        }
     });
     Ok(async {
         let _ = is_first.await;

@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod prompt;
 mod run;
 mod runtime;
+pub mod signals;
 mod start_up;
 
 pub use run::{ServeError, listen, run};

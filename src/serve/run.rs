@@ -1,6 +1,7 @@
 //! The life of a server: bound, loading, serving, draining, ended.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,7 +51,11 @@ impl ServeError {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Listen { .. } => exit_codes::NOT_STARTED,
+            Self::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse => {
+                exit_codes::NOT_STARTED
+            }
+            // No address of this machine, or a port that is not for everybody: another one is needed.
+            Self::Listen { .. } => exit_codes::USAGE,
             Self::Load(error) if error.is_bad_input() => exit_codes::USAGE,
             Self::Load(_) => exit_codes::NOT_STARTED,
             Self::Template(_) => exit_codes::USAGE,

@@ -130,6 +130,8 @@ fn facts_of_the_model() {
     assert!(info.eog.iter().all(|&token| served.tokenizer().is_eog(token)));
     // The output shares the table of embeddings, so all of it is read for each token.
     assert_eq!(info.bytes_read_per_token, info.size_bytes);
+    // Asked for was `auto`.
+    assert_eq!(settings.flash_attn, "on");
     assert!(info.chat_template.as_ref().unwrap().contains("im_start"));
     assert!(settings.compute_bytes > 0);
 }

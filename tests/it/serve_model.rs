@@ -237,6 +237,52 @@ fn hang_ups_at_any_moment_leave_the_server_as_it_was() {
 }
 
 #[test]
+fn no_client_writes_lines_of_the_log() {
+    for format in ["json", "text"] {
+        let args = ["--ctx", "512", "--log-format", format];
+        let Some((mut binary, address)) = Binary::serve(&args) else { return };
+        let ask = |schema: &Value| {
+            let format = json!({ "type": "json_schema", "json_schema": { "schema": schema } });
+            let fields = format!(r#", "max_tokens": 1, "response_format": {format}"#);
+            chat(address, "Hi", &fields).status
+        };
+        let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+        assert_eq!(ask(&pattern("foo\nINJ")), 400);
+        // Not anchored, so not enforced.
+        assert_eq!(ask(&pattern("foo INJ")), 200);
+        for schema in [
+            pattern("^a(?=INJ)$"),
+            pattern("^((INJ{9}){900}){900}$"),
+            // Through a reference to what is no schema.
+            json!({ "default": pattern("foo\nINJ\u{1b}[31m"), "$ref": "#/default" }),
+            json!({ "type": "string", "minLength": 1_000_000_000, "description": "\nINJ" }),
+            json!({ "properties": { "\nINJ": { "type": "string", "minLength": 3000 } } }),
+            json!({ "type": "\nINJ" }),
+            json!({ "$ref": "#/\nINJ" }),
+            json!({ "enum": ["\nINJ"] }),
+        ] {
+            let status = ask(&schema);
+            assert!(status == 200 || status == 400, "{status}: {schema}");
+        }
+        let odd_role = json!({ "messages": [{ "role": "\nINJ", "content": "x" }] });
+        client::post(address, "/v1/chat/completions", &odd_role.to_string());
+        assert_eq!(binary.terminate(), Some(0), "{:#?}", binary.said);
+        let mut lines = binary.said.iter().skip_while(|line| !line.starts_with("listening on "));
+        assert!(lines.next().is_some());
+        let mut n_reservations = 0;
+        for line in lines {
+            let is_ours = match format {
+                "json" => serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object()),
+                _ => line.starts_with("20"),
+            };
+            assert!(is_ours, "{line}");
+            n_reservations += usize::from(line.contains("not enforced in full"));
+        }
+        assert!(n_reservations >= 2, "{:#?}", binary.said);
+    }
+}
+
+#[test]
 fn no_schema_ends_or_stalls_the_server() {
     let Some((mut binary, address)) = Binary::serve(&["--ctx", "512"]) else { return };
     let ask = |schema: &Value| {

@@ -88,6 +88,14 @@ fn a_port_in_use_is_exit_code_3_before_the_model_is_read() {
 }
 
 #[test]
+fn a_host_that_is_not_this_machine_is_exit_code_2() {
+    // An address for documentation: nobody has it.
+    let (code, line) = failure(&["--gguf", "/nowhere.gguf", "--host", "203.0.113.1"]);
+    assert_eq!(code, 2, "{line}");
+    assert!(line.contains("203.0.113.1"), "{line}");
+}
+
+#[test]
 fn it_says_what_it_is_and_what_it_serves() {
     let output = Command::new(env!("CARGO_BIN_EXE_spark-serve")).arg("--version").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -194,6 +202,10 @@ fn a_second_signal_ends_it_at_once() {
     binary.signal(Signal::SIGTERM);
     // It drains now: health says so.
     wait_until("it drains", || crate::support::client::get(address, "/health").status != 200);
-    binary.signal(Signal::SIGTERM);
+    // One that comes at once is the same wish said twice; a later one insists.
+    wait_until("it has ended", || {
+        binary.signal(Signal::SIGTERM);
+        binary.has_ended()
+    });
     assert_eq!(binary.wait().signal(), Some(Signal::SIGKILL as i32));
 }

@@ -7,16 +7,18 @@ use crate::api::completion::{Completion, CompletionChoice, CompletionLogprobs};
 use crate::api::options::StreamUsage;
 use crate::api::usage::Usage;
 use crate::serve::inference::TextChunk;
+use crate::serve::inference::text::{Pushed, TextHolder};
 
-use super::answer::{End, Envelope, Form, Mould, frame, json, lossy};
+use super::answer::{End, Envelope, Form, Mould, frame, json};
 
 /// Answers of `/v1/completions`.
 pub struct CompletionForm {
     envelope: Envelope,
     /// A chunk of text, without log probabilities.
     mould: Mould,
-    /// Characters of the answer so far: where the next token begins.
+    /// Characters of the tokens so far, and the beginning of one that is not whole yet.
     n_chars: usize,
+    text: TextHolder,
 }
 
 const COMPLETION: &str = "text_completion";
@@ -25,7 +27,7 @@ impl CompletionForm {
     /// The form of one answer.
     pub fn new(envelope: Envelope) -> Self {
         let mould = Mould::of(&envelope.event(COMPLETION, vec![choice(Mould::GAP)]));
-        Self { envelope, mould, n_chars: 0 }
+        Self { envelope, mould, n_chars: 0, text: TextHolder::default() }
     }
 
     fn event<'a>(&'a self, choices: Vec<CompletionChoice<'a>>) -> Completion<'a> {
@@ -52,15 +54,19 @@ impl CompletionForm {
         }
         let mut lists = CompletionLogprobs::default();
         for entry in &chunk.logprobs {
-            let token = lossy(&entry.token.bytes);
-            lists.text_offset.push(self.n_chars);
-            self.n_chars +=
-                entry.token.bytes.iter().filter(|byte| begins_a_character(**byte)).count();
-            lists.tokens.push(token);
+            // A token that begins within a character stands where the next one will.
+            lists.text_offset.push(self.n_chars + usize::from(self.text.is_within_a_character()));
+            if let Pushed::Text(text) = self.text.push(&entry.text) {
+                self.n_chars += text.chars().count();
+            }
+            lists.tokens.push(name(&entry.token.bytes));
             lists.token_logprobs.push(entry.token.logprob);
-            let top = entry.top.iter();
-            let top = top.map(|c| (lossy(&c.bytes), Value::from(c.logprob)));
-            lists.top_logprobs.push(top.collect::<Map<_, _>>());
+            let mut top = Map::new();
+            for candidate in &entry.top {
+                // Of two that are spelled alike the likelier one, which comes first.
+                top.entry(name(&candidate.bytes)).or_insert(Value::from(candidate.logprob));
+            }
+            lists.top_logprobs.push(top);
         }
         Some(lists)
     }
@@ -94,9 +100,13 @@ impl Form for CompletionForm {
     }
 }
 
-/// Tokens may hold parts of characters; a character counts where its first byte is.
-fn begins_a_character(byte: u8) -> bool {
-    byte & 0b1100_0000 != 0b1000_0000
+/// A token by its spelling: its text, or as OpenAI spelled those that are no whole characters,
+/// `bytes:\xf0\x9f`. Tokens that differ in their bytes have different names.
+fn name(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => format!("bytes:{}", bytes.escape_ascii()),
+    }
 }
 
 fn choice(text: &str) -> CompletionChoice<'_> {
@@ -113,20 +123,52 @@ mod tests {
         let pieces: [&[u8]; 4] = [b"a", b"\xf0\x9f", b"\x98\x80b", "é".as_bytes()];
         let logprob = |bytes: &[u8]| TokenLogprob {
             token: Candidate { id: 0, bytes: bytes.to_vec(), logprob: -1.0 },
+            text: bytes.to_vec(),
             top: Vec::new(),
         };
-        let logprobs = pieces.map(logprob).to_vec();
-        let envelope = Envelope {
+        let mut logprobs = pieces.map(logprob).to_vec();
+        // A control token has a spelling, and adds nothing to the text.
+        logprobs.insert(1, TokenLogprob { text: Vec::new(), ..logprob(b"<|im_start|>") });
+        logprobs.push(logprob(b"\x80c"));
+        logprobs.push(logprob(b"d"));
+        let mut form = CompletionForm::new(envelope());
+        let text = "a😀bé\u{fffd}cd".to_owned();
+        let chunk = TextChunk { text, n_tokens: 7, logprobs };
+        let lists = form.logprobs(&chunk).unwrap();
+        // The third token begins the second character, the fourth one ends it.
+        assert_eq!(lists.text_offset, [0, 1, 1, 2, 3, 4, 6]);
+        assert_eq!(lists.tokens[1..4], ["<|im_start|>", "bytes:\\xf0\\x9f", "bytes:\\x98\\x80b"]);
+    }
+
+    #[test]
+    fn alternatives_that_are_no_text_each_have_a_name() {
+        let candidate = |bytes: &[u8], logprob| Candidate { id: 0, bytes: bytes.to_vec(), logprob };
+        let entry = TokenLogprob {
+            token: candidate(b"a", -1.0),
+            text: b"a".to_vec(),
+            top: vec![
+                candidate(b"a", -1.0),
+                candidate(b"\xf0\x9f", -2.0),
+                candidate(b"\xf0\x98", -3.0),
+                candidate(b"a", -4.0),
+            ],
+        };
+        let mut form = CompletionForm::new(envelope());
+        let chunk = TextChunk { text: "a".to_owned(), n_tokens: 1, logprobs: vec![entry] };
+        let top = &form.logprobs(&chunk).unwrap().top_logprobs[0];
+        let wanted =
+            serde_json::json!({ "a": -1.0, "bytes:\\xf0\\x9f": -2.0, "bytes:\\xf0\\x98": -3.0 });
+        assert_eq!(Value::from(top.clone()), wanted);
+    }
+
+    fn envelope() -> Envelope {
+        Envelope {
             id: String::new(),
             created: 0,
             model: String::new(),
             stream_usage: StreamUsage::OnFinish,
             perf_metrics: false,
             logprobs: true,
-        };
-        let mut form = CompletionForm::new(envelope);
-        let chunk = TextChunk { text: "a😀bé".to_owned(), n_tokens: 4, logprobs };
-        // The second token begins the second character, the third one ends it.
-        assert_eq!(form.logprobs(&chunk).unwrap().text_offset, [0, 1, 2, 3]);
+        }
     }
 }

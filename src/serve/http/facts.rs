@@ -94,7 +94,7 @@ pub fn props(tokenizer: &dyn Tokenizer, template: &str, config: &Config) -> Valu
         "model_path": info.path,
         "model_name": info.name,
         "architecture": info.architecture,
-        "build_info": format!("spark-serve {} ({})", env!("CARGO_PKG_VERSION"), settings.engine),
+        "build_info": format!("spark-serve {}, {}", env!("SPARK_VERSION"), settings.engine),
         "total_slots": 1,
         "default_generation_settings": { "n_ctx": settings.n_ctx },
         "n_ctx": settings.n_ctx,

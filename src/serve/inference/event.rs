@@ -50,6 +50,8 @@ pub struct TextChunk {
 pub struct TokenLogprob {
     /// The token that was drawn.
     pub token: Candidate,
+    /// What it adds to the answer: its bytes, or nothing for a control token.
+    pub text: Vec<u8>,
     /// The likeliest tokens, most likely first, as many as were asked for.
     pub top: Vec<Candidate>,
 }
@@ -59,7 +61,7 @@ pub struct TokenLogprob {
 pub struct Candidate {
     /// Its id.
     pub id: TokenId,
-    /// Its text; not necessarily whole characters. Empty for a control token.
+    /// Its spelling, a control token's too; not necessarily whole characters.
     pub bytes: Vec<u8>,
     /// ln p, at most 0.
     pub logprob: f32,

@@ -45,6 +45,8 @@ pub struct Tensor {
     pub bytes: Option<u64>,
     /// Number of elements.
     pub elements: u64,
+    /// The size in bytes of one row, such as the embedding of one token; `None` as for `bytes`.
+    pub row_bytes: Option<u64>,
     /// From the beginning of the data.
     pub offset: u64,
 }
@@ -185,7 +187,9 @@ impl Header {
         let read = |tensor: &Tensor| {
             let bytes = tensor.bytes.unwrap_or(0);
             match (experts, used) {
-                _ if tensor.name == "token_embd.weight" && has_output => 0,
+                _ if tensor.name == "token_embd.weight" && has_output => {
+                    tensor.row_bytes.unwrap_or(0)
+                }
                 (Some(experts), Some(used)) if experts > 0 && tensor.name.contains("_exps.") => {
                     bytes / experts * used.min(experts)
                 }
@@ -289,15 +293,18 @@ impl<R: Read> Reader<R> {
             return Err(HeaderError::Damaged(format!("{name}: {n_dimensions} dimensions")));
         }
         let mut elements: u64 = 1;
+        let mut row_elements = None;
         for _ in 0..n_dimensions {
             let size = self.u64()?;
+            row_elements.get_or_insert(size);
             elements = elements
                 .checked_mul(size)
                 .ok_or_else(|| HeaderError::Damaged(format!("{name}: too large")))?;
         }
         let kind = self.u32()?;
         let offset = self.u64()?;
-        Ok(Tensor { bytes: tensor_bytes(kind, elements), name, elements, offset })
+        let row_bytes = tensor_bytes(kind, row_elements.unwrap_or(1));
+        Ok(Tensor { bytes: tensor_bytes(kind, elements), name, elements, row_bytes, offset })
     }
 }
 
@@ -307,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// A small file: header, and the data of its tensors.
+    /// A small file: header, and the data of its tensors, each of two rows.
     fn file(architecture: &str, extra: &[(&str, u32)], tensors: &[(&str, u64)]) -> Vec<u8> {
         let mut out = b"GGUF".to_vec();
         let text = |out: &mut Vec<u8>, text: &str| {
@@ -328,8 +335,9 @@ mod tests {
         let mut offset = 0u64;
         for (name, elements) in tensors {
             text(&mut out, name);
-            out.extend(1u32.to_le_bytes());
-            out.extend(elements.to_le_bytes());
+            out.extend(2u32.to_le_bytes());
+            out.extend((elements / 2).to_le_bytes());
+            out.extend(2u64.to_le_bytes());
             out.extend(0u32.to_le_bytes());
             out.extend(offset.to_le_bytes());
             offset += (elements * 4).next_multiple_of(32);
@@ -362,7 +370,8 @@ mod tests {
             [("token_embd.weight", 64), ("output.weight", 64), ("blk.0.ffn_up_exps.weight", 80)];
         let experts = [("moe.expert_count", 8), ("moe.expert_used_count", 2)];
         let header = read(&file("moe", &experts, &tensors)).unwrap();
-        assert_eq!(header.bytes_read_per_token(), 256 + 80);
+        // The output, a quarter of the experts, one row of the embeddings.
+        assert_eq!(header.bytes_read_per_token(), 256 + 80 + 128);
     }
 
     #[test]

@@ -17,8 +17,15 @@ pub(super) struct Slot {
     n_generated: u32,
     /// Tokens whose text has not been sent yet.
     n_held: u32,
-    held_logprobs: Vec<TokenLogprob>,
+    held_logprobs: Vec<Held>,
     piece: Vec<u8>,
+}
+
+/// The log probability of a token whose text has not been sent yet.
+struct Held {
+    /// Where in the held text its own begins: with the character that its first byte belongs to.
+    begin: usize,
+    logprob: TokenLogprob,
 }
 
 /// What a drawn token means for the answer.
@@ -93,21 +100,20 @@ impl Slot {
     }
 
     fn chunk(&mut self, text: String) -> Option<TextChunk> {
-        let logprobs = std::mem::take(&mut self.held_logprobs);
+        let held = std::mem::take(&mut self.held_logprobs);
+        let logprobs: Vec<_> = held.into_iter().map(|held| held.logprob).collect();
         if text.is_empty() && logprobs.is_empty() {
             return None;
         }
         Some(TextChunk { text, n_tokens: std::mem::take(&mut self.n_held), logprobs })
     }
 
-    /// Keeps the log probabilities of tokens that have a part in the first `n_bytes` of what is held:
-    /// those of a stop string's tokens would spell it.
+    /// Keeps the log probabilities of tokens that have a part in the first `n_bytes` of what was
+    /// held, or stand at their end without a text: those of a stop string's tokens would spell it.
     fn forget_logprobs_after(&mut self, n_bytes: usize) {
-        let mut at = 0;
-        self.held_logprobs.retain(|logprob| {
-            let keep = at < n_bytes;
-            at += logprob.token.bytes.len();
-            keep
+        self.held_logprobs.retain(|held| {
+            let at_the_end = held.begin == n_bytes && held.logprob.text.is_empty();
+            held.begin < n_bytes || at_the_end
         });
     }
 
@@ -118,9 +124,57 @@ impl Slot {
             tokenizer.piece(id, Specials::Recognise, &mut bytes);
             Candidate { id, bytes, logprob }
         };
-        self.held_logprobs.push(TokenLogprob {
+        let logprob = TokenLogprob {
             token: candidate(token, logprobs.token),
+            text: self.piece.clone(),
             top: logprobs.top.into_iter().map(|(id, logprob)| candidate(id, logprob)).collect(),
-        });
+        };
+        self.held_logprobs.push(Held { begin: self.text.n_held(), logprob });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::params::Logprobs;
+    use super::super::sampler::DrawnLogprobs;
+    use super::super::scripted::{Reply, START_OF_TURN, ScriptedModel};
+    use super::*;
+    use crate::serve::inference::Model;
+
+    /// The tokens whose log probabilities are reported, and the text, for an answer of these tokens.
+    fn run(tokens: &[TokenId], stop: &str) -> (Vec<TokenId>, String) {
+        let model = ScriptedModel::new(|_| Reply::words(""));
+        let tokenizer = model.tokenizer();
+        let params = GenerationParams {
+            stop: vec![stop.to_owned()],
+            logprobs: Some(Logprobs { top: 0 }),
+            ..GenerationParams::default()
+        };
+        let mut slot = Slot::new(&params, 100);
+        let (mut reported, mut text) = (Vec::new(), String::new());
+        for &token in tokens {
+            let logprobs = Some(DrawnLogprobs { token: -1.0, top: Vec::new() });
+            let (chunk, _) = slot.take(Drawn { token: Some(token), logprobs }, tokenizer.as_ref());
+            if let Some(chunk) = chunk {
+                text += &chunk.text;
+                reported.extend(chunk.logprobs.iter().map(|entry| entry.token.id));
+            }
+        }
+        (reported, text)
+    }
+
+    #[test]
+    fn a_stop_strings_tokens_report_nothing_and_all_others_do() {
+        let byte = |byte: u8| TokenId::from(byte);
+        let (s, t, a) = (byte(b'S'), byte(b'T'), byte(b'a'));
+        assert_eq!(run(&[a, s, t], "ST"), (vec![a], "a".to_owned()));
+        // A control token is spelled with twelve bytes and adds none.
+        let control = START_OF_TURN;
+        assert_eq!(run(&[control, s, t], "ST"), (vec![control], String::new()));
+        assert_eq!(run(&[s, control, a, s, t], "ST").0, [s, control, a]);
+        // Bytes that are no text become three.
+        let broken = byte(0xff);
+        assert_eq!(run(&[s, broken, s, t], "ST"), (vec![s, broken], "S\u{fffd}".to_owned()));
+        assert_eq!(run(&[broken, s, t], "\u{fffd}ST"), (vec![], String::new()));
     }
 }

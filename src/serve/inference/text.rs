@@ -51,6 +51,16 @@ impl TextHolder {
         Pushed::Text(std::mem::replace(&mut self.held, rest))
     }
 
+    /// Bytes of whole characters that are held back.
+    pub fn n_held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether the first bytes of a character have come, and its last one has not.
+    pub fn is_within_a_character(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
     /// The answer has ended: what was held back. An incomplete character becomes U+FFFD.
     pub fn finish(&mut self) -> String {
         if !self.bytes.is_empty() {

@@ -84,6 +84,11 @@ impl Binary {
         kill(pid, signal).unwrap();
     }
 
+    /// Whether it has ended by now.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end; all that it said is in `said` then.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;

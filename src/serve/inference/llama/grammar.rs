@@ -11,7 +11,7 @@ use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
 use super::super::model::{GrammarError, GrammarMatcher, ModelError, TokenId};
 use super::super::params::Grammar;
-use super::gbnf;
+use super::{gbnf, said};
 
 /// The rule that a grammar starts with, as llama.cpp's converter names it.
 const ROOT: &str = "root";
@@ -37,9 +37,13 @@ pub(super) fn from_schema(model: &LlamaModel, schema: &str) -> Result<Grammar, G
         return Err(GrammarError(format!("the schema is nested deeper than {NESTING_MAX} levels")));
     }
     let unsupported = || GrammarError("the schema can't be made into a grammar".to_owned());
-    let gbnf = json_schema_to_grammar(schema).map_err(|_| unsupported())?;
+    let (gbnf, reservations) = said::hear(|| json_schema_to_grammar(schema));
+    let gbnf = gbnf.map_err(|_| unsupported())?;
     gbnf::check(&gbnf).map_err(|trouble| GrammarError(trouble.to_string()))?;
     compile(model, &gbnf).map_err(|_| unsupported())?;
+    if !reservations.is_empty() {
+        tracing::warn!(reservations, "a schema is not enforced in full");
+    }
     Ok(Grammar::from_checked(gbnf))
 }
 
@@ -67,8 +71,11 @@ fn nesting(json: &str) -> usize {
 }
 
 fn compile(model: &LlamaModel, gbnf: &str) -> Result<LlamaSampler, ModelError> {
-    LlamaSampler::grammar(model, gbnf, ROOT)
-        .map_err(|error| ModelError::Engine(format!("the grammar does not compile: {error}")))
+    let (sampler, why_not) = said::hear(|| LlamaSampler::grammar(model, gbnf, ROOT));
+    sampler.map_err(|error| {
+        tracing::debug!(why_not, "a grammar does not compile");
+        ModelError::Engine(format!("the grammar does not compile: {error}"))
+    })
 }
 
 /// Where one answer stands in its grammar.

@@ -16,6 +16,7 @@ use super::check::{self, Files};
 use super::memory::{self, Needed, Shape};
 use super::model::LlamaCpp;
 use super::options::{FlashAttn, KvType, LoadOptions, Mmap};
+use super::said;
 use super::sys::{self, Context, ContextSettings};
 use super::threads::physical_cores;
 use super::tokenizer::{LlamaTokenizer, piece};
@@ -50,7 +51,8 @@ pub fn load(options: &LoadOptions, stop: &Arc<StopSignal>) -> Result<LlamaCpp, L
         let reason = "a model with an encoder, which this server can't run".to_owned();
         return Err(LoadError::Unsupported { path: options.path.clone(), reason });
     }
-    sys::take_buffers();
+    said::take_buffers();
+    said::take_flash_attn();
     let threads = options.threads.unwrap_or_else(|| physical_cores().min(THREADS_MAX));
     let threads_batch = options.threads_batch.unwrap_or(threads);
     let context = context(&model, options, shape, (threads, threads_batch), &place, needed)?;
@@ -63,7 +65,7 @@ pub fn load(options: &LoadOptions, stop: &Arc<StopSignal>) -> Result<LlamaCpp, L
         threads_batch,
         gpu_layers: place.gpu_layers,
         device: place.device.clone(),
-        flash_attn: options.flash_attn.name().to_owned(),
+        flash_attn: said::take_flash_attn().unwrap_or(options.flash_attn.name()).to_owned(),
         kv_type: options.kv_type.name().to_owned(),
         mmap: place.mmap,
         kv_bytes: needed.kv,
@@ -93,6 +95,7 @@ pub fn backends() -> Vec<String> {
 fn backend() -> &'static LlamaBackend {
     static BACKEND: OnceLock<LlamaBackend> = OnceLock::new();
     BACKEND.get_or_init(|| {
+        sys::route_stderr();
         sys::route_log();
         LlamaBackend::init().expect("nobody else in this process initialises it")
     })
@@ -212,12 +215,12 @@ fn load_weights(
         .with_n_gpu_layers(place.gpu_layers)
         .with_use_mmap(place.mmap)
         .with_progress_callback(move |_| !watched.is_draining());
-    sys::take_last_error();
+    said::take_last_error();
     LlamaModel::load_from_file(backend, &options.path, &params).map_err(|error| {
         if stop.is_draining() {
             return LoadError::Cancelled;
         }
-        let reason = sys::take_last_error().unwrap_or_else(|| error.to_string());
+        let reason = said::take_last_error().unwrap_or_else(|| error.to_string());
         if is_out_of_memory(&reason) {
             return place.out_of_memory(needed);
         }
@@ -247,9 +250,9 @@ fn context(
         flash_attn: options.flash_attn.raw(),
         kv_type: options.kv_type.raw(),
     };
-    sys::take_last_error();
+    said::take_last_error();
     let context = Context::new(model, settings).ok_or_else(|| {
-        let reason = sys::take_last_error().unwrap_or_else(|| "no context".to_owned());
+        let reason = said::take_last_error().unwrap_or_else(|| "no context".to_owned());
         if is_out_of_memory(&reason) {
             return place.out_of_memory(needed);
         }
@@ -276,7 +279,7 @@ fn warm_up(
     };
     model.eval(&[token], Output::Logits, &|| stop.is_draining()).map_err(failed)?;
     model.rewind(0).map_err(failed)?;
-    let buffers = sys::take_buffers();
+    let buffers = said::take_buffers();
     model.set_buffers(buffers);
     Ok(model)
 }
@@ -335,9 +338,9 @@ fn longest_piece(model: &LlamaModel, n_vocab: i32) -> u32 {
 impl LlamaCpp {
     /// What llama.cpp said of its buffers is better than our estimate, unless both are the same but
     /// for the rounding in its log.
-    fn set_buffers(&mut self, buffers: sys::Buffers) {
+    fn set_buffers(&mut self, buffers: said::Buffers) {
         let settings = &mut self.tokenizer_mut().settings;
-        if buffers.kv > 0 && buffers.kv.abs_diff(settings.kv_bytes) > sys::LOGGED_TO {
+        if buffers.kv > 0 && buffers.kv.abs_diff(settings.kv_bytes) > said::LOGGED_TO {
             settings.kv_bytes = buffers.kv;
         }
         if buffers.compute > 0 {

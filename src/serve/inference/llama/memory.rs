@@ -1,6 +1,7 @@
 //! How much memory a model needs, estimated before any of it is taken, and how much there is.
 
 use std::fs;
+use std::path::Path;
 
 use super::super::gguf::Header;
 use super::options::{FlashAttn, KvType};
@@ -91,12 +92,23 @@ pub(super) fn available() -> Option<u64> {
     Some(left_in_control_group().map_or(machine, |left| machine.min(left)))
 }
 
-/// What the limit of the process's control group (version 2) leaves.
+/// What the limits of the process's control group (version 2) and of those above it leave.
 fn left_in_control_group() -> Option<u64> {
     let group = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = group.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let folder = format!("/sys/fs/cgroup{path}");
-    let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).ok();
+    left_from(Path::new("/sys/fs/cgroup"), path)
+}
+
+/// The least that any group from `path` up to the root leaves: each limit holds for all below it.
+fn left_from(root: &Path, path: &str) -> Option<u64> {
+    let leaf = root.join(path.trim_start_matches('/'));
+    let groups = leaf.ancestors().take_while(|folder| folder.starts_with(root));
+    groups.filter_map(left_in).min()
+}
+
+/// What one group's own limit leaves; `None` without a limit.
+fn left_in(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let limit: u64 = read("memory.max")?.trim().parse().ok()?;
     let current: u64 = read("memory.current")?.trim().parse().ok()?;
     // Cached files count as used there and are given back when memory is short.
@@ -149,6 +161,27 @@ mod tests {
             ("llama.attention.value_length", Value::Integer(256)),
         ];
         assert_eq!(kv_bytes_per_token(&header(&wide), KvType::F16), 262_144);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_all_groups_above_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let group = |path: &str, limit: &str, current: u64, stat: &str| {
+            let folder = root.path().join(path);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("memory.max"), format!("{limit}\n")).unwrap();
+            fs::write(folder.join("memory.current"), format!("{current}\n")).unwrap();
+            fs::write(folder.join("memory.stat"), stat).unwrap();
+        };
+        group("pod/box/inner", "max", 10, "");
+        assert_eq!(left_from(root.path(), "/pod/box/inner"), None);
+        group("pod", "1000", 900, "anon 500\nactive_file 100\ninactive_file 50\n");
+        assert_eq!(left_from(root.path(), "/pod/box/inner"), Some(250));
+        group("pod/box", "600", 400, "");
+        assert_eq!(left_from(root.path(), "/pod/box/inner"), Some(200));
+        assert_eq!(left_from(root.path(), "/pod"), Some(250));
+        // In a container of its own name space the path may name nothing.
+        assert_eq!(left_from(root.path(), "/nowhere"), None);
     }
 
     #[test]

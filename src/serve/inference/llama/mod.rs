@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod model;
 mod options;
+mod said;
 mod sys;
 mod threads;
 mod tokenizer;

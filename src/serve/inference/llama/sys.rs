@@ -4,20 +4,21 @@
 //! - a context that can be aborted in the middle of a prefill, that keeps the logits of one token
 //!   only (`n_outputs_max`: less memory by the vocabulary times the batch), and whose logits can be
 //!   written to; the bindings' context gives no way to any of these;
-//! - llama.cpp's log as tracing events, and what it says of its compute buffers, which it tells to
-//!   nobody else;
+//! - llama.cpp's log, and what it writes to C's stderr past it, brought to [`said`];
 //! - names of types and versions.
 
 #![expect(unsafe_code, reason = "the one module that calls C: see above")]
 
-use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_void};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use llama_cpp_2::model::LlamaModel;
 use llama_cpp_sys_2 as sys;
+
+use super::said::{self, Level};
 
 /// How a context is to be made.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +70,7 @@ pub(super) enum DecodeFailure {
 }
 
 impl Context {
-    /// `None` if llama.cpp refuses; [`take_last_error`] knows why.
+    /// `None` if llama.cpp refuses; [`said::take_last_error`] knows why.
     pub(super) fn new(model: &Arc<LlamaModel>, settings: ContextSettings) -> Option<Self> {
         let asked: Rc<Cell<Option<Cancelled<'static>>>> = Rc::new(Cell::new(None));
         // SAFETY: no preconditions.
@@ -251,50 +252,10 @@ impl Drop for Batch {
     }
 }
 
-/// llama.cpp logs sizes in mebibytes with two decimals.
-pub(super) const LOGGED_TO: u64 = (1 << 20) / 100;
-
-/// What llama.cpp said that somebody will want to know.
-#[derive(Default)]
-struct Said {
-    last_error: Option<String>,
-    buffers: Buffers,
-}
-
-/// Bytes of memory that llama.cpp has logged as allocated for a context, to [`LOGGED_TO`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Buffers {
-    /// The KV cache.
-    pub(super) kv: u64,
-    /// Compute buffers and the logits.
-    pub(super) compute: u64,
-}
-
-thread_local! {
-    /// Its log belongs to the process, and it calls back on the thread that called it: a register
-    /// for each thread keeps apart what is said of models that are loaded at the same time.
-    static SAID: RefCell<Said> = RefCell::default();
-}
-
-/// Sends llama.cpp's log to tracing, under the target `llama.cpp`: errors and warnings at the level
-/// debug, the rest at trace. So it is quiet unless asked: what matters is in our own errors.
+/// Sends llama.cpp's log to [`said::logged`].
 pub(super) fn route_log() {
     // SAFETY: the callback is a function, and needs no data.
     unsafe { sys::llama_log_set(Some(log), std::ptr::null_mut()) }
-}
-
-/// The last error that llama.cpp logged on this thread, since the last call of this function.
-pub(super) fn take_last_error() -> Option<String> {
-    said(|said| said.last_error.take())
-}
-
-/// The buffers that llama.cpp has logged on this thread since the last call of this function.
-pub(super) fn take_buffers() -> Buffers {
-    said(|said| std::mem::take(&mut said.buffers))
-}
-
-fn said<T>(with: impl FnOnce(&mut Said) -> T) -> T {
-    SAID.with_borrow_mut(with)
 }
 
 unsafe extern "C" fn log(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
@@ -303,49 +264,59 @@ unsafe extern "C" fn log(level: sys::ggml_log_level, text: *const c_char, _: *mu
     }
     // SAFETY: llama.cpp passes a text that ends with a zero.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    let text = text.trim_end();
-    if text.is_empty() || text.chars().all(|c| c == '.') {
-        return;
-    }
-    if level >= sys::GGML_LOG_LEVEL_WARN && level != sys::GGML_LOG_LEVEL_CONT {
-        tracing::debug!(target: "llama.cpp", "{text}");
-    } else {
-        tracing::trace!(target: "llama.cpp", "{text}");
-    }
-    if level == sys::GGML_LOG_LEVEL_ERROR {
-        said(|said| said.last_error = Some(text.to_owned()));
-    }
-    if let Some((what, bytes)) = buffer_bytes(text) {
-        said(|said| match what {
-            Buffer::Kv => said.buffers.kv += bytes,
-            // Each reservation is logged anew, and replaces the one before: the largest is what stays.
-            Buffer::Compute => said.buffers.compute = said.buffers.compute.max(bytes),
-        });
-    }
-}
-
-#[derive(Debug, PartialEq)]
-enum Buffer {
-    Kv,
-    Compute,
-}
-
-/// What a line such as `sched_reserve:        CPU compute buffer size =    96.25 MiB` tells.
-fn buffer_bytes(line: &str) -> Option<(Buffer, u64)> {
-    let (what, size) = line.split_once("buffer size =")?;
-    let what = match what.trim_end().rsplit(' ').next()? {
-        "KV" | "RS" => Buffer::Kv,
-        "compute" => Buffer::Compute,
-        _ => return None,
+    let level = match level {
+        sys::GGML_LOG_LEVEL_ERROR => Level::Error,
+        sys::GGML_LOG_LEVEL_WARN => Level::Warning,
+        _ => Level::Other,
     };
-    let mib: f64 = size.trim().strip_suffix("MiB")?.trim().parse().ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "mebibytes of memory"
-    )]
-    let bytes = (mib * 1_048_576.0) as u64;
-    Some((what, bytes))
+    said::logged(level, &text);
+}
+
+/// Sends what llama.cpp writes past its log to [`said::written`]: C's `stderr` becomes a stream
+/// whose writes come here. Rust writes to the descriptor itself, which stays as it is.
+///
+/// llama.cpp prints patterns of schemas that it does not know, and grammars that it can't read, as
+/// clients sent them.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn route_stderr() {
+    type File = c_void;
+    #[repr(C)]
+    struct Functions {
+        read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> isize>,
+        write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize>,
+        seek: Option<unsafe extern "C" fn(*mut c_void, *mut i64, c_int) -> c_int>,
+        close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    }
+    const UNBUFFERED: c_int = 2;
+    unsafe extern "C" {
+        #[link_name = "stderr"]
+        static mut C_STDERR: *mut File;
+        fn fopencookie(cookie: *mut c_void, mode: *const c_char, with: Functions) -> *mut File;
+        fn setvbuf(file: *mut File, buffer: *mut c_char, mode: c_int, size: usize) -> c_int;
+    }
+    let functions = Functions { read: None, write: Some(write), seek: None, close: None };
+    // SAFETY: glibc's own types, and a variable that it lets programs assign. No other thread of
+    // this process writes to C's stderr yet: llama.cpp is not initialised. The stream is never
+    // closed, so whoever has read the variable before may go on with the old one.
+    unsafe {
+        let stream = fopencookie(std::ptr::null_mut(), c"w".as_ptr(), functions);
+        if !stream.is_null() {
+            setvbuf(stream, std::ptr::null_mut(), UNBUFFERED, 0);
+            C_STDERR = stream;
+        }
+    }
+}
+
+/// Other C libraries keep `stderr` to themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn route_stderr() {}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+unsafe extern "C" fn write(_: *mut c_void, bytes: *const c_char, n: usize) -> isize {
+    // SAFETY: glibc passes `n` bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), n) };
+    said::written(&String::from_utf8_lossy(bytes));
+    n.cast_signed()
 }
 
 /// llama.cpp's version.
@@ -374,15 +345,6 @@ pub(super) fn is_decoder_only(model: &Arc<LlamaModel>) -> bool {
 mod tests {
     use super::super::super::gguf_types;
     use super::*;
-
-    #[test]
-    fn buffer_sizes_are_read_from_the_log() {
-        let line = "sched_reserve:        CPU compute buffer size =    96.25 MiB";
-        assert_eq!(buffer_bytes(line), Some((Buffer::Compute, 100_925_440)));
-        assert_eq!(buffer_bytes("x: CPU KV buffer size = 1.00 MiB"), Some((Buffer::Kv, 1 << 20)));
-        assert_eq!(buffer_bytes("x: CPU model buffer size = 1.00 MiB"), None);
-        assert_eq!(buffer_bytes("x: CPU compute buffer size = lots"), None);
-    }
 
     #[test]
     fn the_table_of_types_is_ggmls() {
