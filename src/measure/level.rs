@@ -81,6 +81,8 @@ pub enum EndedBy {
     NOk,
     /// The cap on attempts.
     MaxAttempts,
+    /// Every request was refused in a way that more of them do not change.
+    Refused,
     /// The cap on time.
     MaxDuration,
     /// The cap on money.
@@ -97,6 +99,7 @@ impl EndedBy {
         match self {
             Self::NOk => "n_ok",
             Self::MaxAttempts => "max_attempts",
+            Self::Refused => "refused",
             Self::MaxDuration => "max_duration",
             Self::MaxCost => "max_cost",
             Self::Interrupted | Self::Killed => "interrupted",

@@ -132,6 +132,12 @@ pub enum FailureClass {
     Cancelled,
 }
 
+impl FailureClass {
+    /// What more requests do not change: nobody listens, a wrong key, no such page or model.
+    pub const FOR_GOOD: [Self; 4] =
+        [Self::Connect, Self::Http(401), Self::Http(403), Self::Http(404)];
+}
+
 impl std::fmt::Display for FailureClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match self {

@@ -64,6 +64,25 @@ fn attempts_have_an_end_and_nobody_pauses_after_the_last() {
 }
 
 #[test]
+fn refusals_for_good_are_not_asked_for_again_and_again() {
+    let answer = |status: &str| {
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        vec![Step::Send(head.into_bytes())]
+    };
+    let refused = answer("404 Not Found");
+    let spec = LevelSpec { warmup: 0, max_attempts: 15, ..LevelSpec::closed(1, 5) };
+    let server = ScriptedServer::start(vec![refused.clone()]);
+    let never = run(&endpoint(&server), &spec);
+    assert_eq!((never.ended_by, never.traces.len()), (EndedBy::Refused, 10));
+    // Where one was ok, or something else went wrong, it may be again.
+    for once in [good(), answer("500 Internal Server Error")] {
+        let server = ScriptedServer::start(vec![once, refused.clone()]);
+        let run = run(&endpoint(&server), &spec);
+        assert_eq!((run.ended_by, run.traces.len()), (EndedBy::MaxAttempts, 15));
+    }
+}
+
+#[test]
 fn time_has_an_end_and_what_is_in_flight_is_cancelled() {
     let server = ScriptedServer::start(vec![good(), good(), vec![Step::Hang]]);
     let max_duration = Some(Duration::from_millis(200));

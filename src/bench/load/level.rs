@@ -91,6 +91,7 @@ pub async fn run_level(
         () if cancel.is_cancelled() => EndedBy::Interrupted,
         () if timed_out => EndedBy::MaxDuration,
         () if tally.is_too_expensive() => EndedBy::MaxCost,
+        () if tally.is_refused() => EndedBy::Refused,
         () => EndedBy::MaxAttempts,
     };
     assign_phases(spec.concurrency, led.start_mode, ended_by, &mut traces);

@@ -120,7 +120,7 @@ async fn work(
                             worker
                         });
                     }
-                    Err(Refused::Attempts | Refused::Cost) => break,
+                    Err(Refused::Attempts | Refused::Cost | Refused::ForGood) => break,
                     // Nobody sends this one: it would be one too many.
                     Err(Refused::Enough) => {}
                 }

@@ -5,7 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::LevelSpec;
 use crate::bench::budget::Purse;
 use crate::bench::prompts::{Draw, PromptCursor};
-use crate::measure::trace::{Phase, RequestTrace};
+use crate::measure::trace::{FailureClass, Phase, RequestTrace};
+
+/// So many measured requests that all end in the same refusal, and none that is ok, are enough to
+/// know that the others would: a server that does not want us is not asked hundreds of times.
+const REFUSALS_MAX: u32 = 10;
 
 /// The level's counts.
 pub(super) struct Tally {
@@ -25,6 +29,12 @@ pub(super) struct Counts {
     pub(super) attempts: u32,
     pub(super) ok: u32,
     in_flight: u32,
+    /// Measured requests that failed.
+    failed: u32,
+    /// What the first of them failed of.
+    first_failure: Option<FailureClass>,
+    /// Whether another one failed of something else.
+    has_mixed_failures: bool,
     /// A request was refused for its price: none is sent after it.
     too_expensive: bool,
 }
@@ -39,6 +49,8 @@ pub(super) enum Refused {
     Attempts,
     /// It may cost more than is left.
     Cost,
+    /// All so far were refused, in a way that more of them do not change.
+    ForGood,
 }
 
 /// A request that may be sent: its place in the order, and its prompt.
@@ -46,6 +58,16 @@ pub(super) struct Admitted {
     pub(super) index: u32,
     pub(super) phase: Phase,
     pub(super) draw: Draw,
+}
+
+impl Counts {
+    fn are_refusals(&self) -> bool {
+        let for_good = |class| FailureClass::FOR_GOOD.contains(&class);
+        self.ok == 0
+            && self.failed >= REFUSALS_MAX
+            && !self.has_mixed_failures
+            && self.first_failure.is_some_and(for_good)
+    }
 }
 
 impl Tally {
@@ -75,6 +97,9 @@ impl Tally {
         if counts.attempts >= self.max_attempts {
             return Err(Refused::Attempts);
         }
+        if counts.are_refusals() {
+            return Err(Refused::ForGood);
+        }
         self.pay(&mut counts)?;
         counts.attempts += 1;
         counts.in_flight += 1;
@@ -101,7 +126,14 @@ impl Tally {
         if trace.is_measured() {
             let mut counts = self.lock();
             counts.in_flight -= 1;
-            counts.ok += u32::from(trace.outcome.is_ok());
+            match trace.outcome.failure() {
+                None => counts.ok += 1,
+                Some(class) => {
+                    counts.failed += 1;
+                    let first = *counts.first_failure.get_or_insert(class);
+                    counts.has_mixed_failures |= first != class;
+                }
+            }
         }
     }
 
@@ -110,11 +142,17 @@ impl Tally {
         self.lock().too_expensive
     }
 
+    /// Whether nothing but refusals came, that more requests do not change.
+    pub(super) fn is_refused(&self) -> bool {
+        self.lock().are_refusals()
+    }
+
     /// Whether another measured request may have to be sent.
     pub(super) fn wants_more(&self) -> bool {
         let counts = self.lock();
         let wanted = counts.ok + counts.in_flight < self.n_ok_wanted;
-        wanted && counts.attempts < self.max_attempts && !counts.too_expensive
+        let may = counts.attempts < self.max_attempts && !counts.too_expensive;
+        wanted && may && !counts.are_refusals()
     }
 
     /// Whether as many are ok as were wanted.

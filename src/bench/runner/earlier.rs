@@ -7,6 +7,7 @@ use crate::bench::digest::sha256_hex;
 use crate::bench::progress::Progress;
 use crate::measure;
 use crate::measure::level::{EndedBy, SingleStream, StartMode};
+use crate::measure::trace::FailureClass;
 use crate::results::convert::trace_of_record;
 use crate::results::journal::recover;
 use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
@@ -112,11 +113,11 @@ pub fn single_stream(level: &Level) -> Option<SingleStream> {
 }
 
 /// The class of all failures of a level, if none of its requests went well for a reason that more
-/// requests do not change: nobody listens, a wrong key, no such page or model.
+/// requests do not change.
 pub fn refused_for_good(level: &Level) -> Option<&str> {
     let mut classes = level.summary.errors.keys();
     let (class, None) = (classes.next()?, classes.next()) else { return None };
-    let for_good = ["connect", "http_401", "http_403", "http_404"].contains(&class.as_str());
+    let for_good = FailureClass::FOR_GOOD.iter().any(|known| known.to_string() == *class);
     (level.summary.n_ok == 0 && for_good).then_some(class)
 }
 

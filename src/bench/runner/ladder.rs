@@ -155,7 +155,7 @@ impl Run<'_> {
         match ended_by {
             EndedBy::Interrupted | EndedBy::Killed => Err(NotMeasured::interrupted()),
             EndedBy::MaxCost => Err(self.too_expensive()),
-            EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration => {
+            EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::Refused | EndedBy::MaxDuration => {
                 refused.map_or(Ok(()), Err)
             }
         }

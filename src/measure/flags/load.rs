@@ -84,9 +84,11 @@ fn interrupted(summary: &LevelSummary) -> Option<Flag> {
             ", with the harness itself: what was in flight, the counters of hardware and server, \
              and the harness's own load are not known"
         }
-        EndedBy::NOk | EndedBy::MaxAttempts | EndedBy::MaxDuration | EndedBy::MaxCost => {
-            return None;
-        }
+        EndedBy::NOk
+        | EndedBy::MaxAttempts
+        | EndedBy::Refused
+        | EndedBy::MaxDuration
+        | EndedBy::MaxCost => return None,
     };
     let text = format!("cut short after {} ok requests{lost}", summary.n_ok);
     Some(Flag::flagged(FlagName::Interrupted, text).number("n_ok", summary.n_ok as f64))

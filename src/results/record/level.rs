@@ -105,7 +105,8 @@ pub struct Summary {
     /// What the effective sample sizes rest on: `serialness` or `autocorrelation`.
     #[serde(default)]
     pub n_eff_source: String,
-    /// Why the level ended: `n_ok`, `max_attempts`, `max_duration`, `max_cost`, `interrupted`.
+    /// Why the level ended: `n_ok`, `max_attempts`, `refused`, `max_duration`, `max_cost`,
+    /// `interrupted`.
     #[serde(default)]
     pub ended_by: String,
     /// Tokens of ok requests: Σ prompt.
