@@ -128,6 +128,7 @@ mod tests {
             summary: Summary::default(),
             concurrency_asked: None,
             hardware: None,
+            hardware_reason: None,
             flags: (0..flags).map(flag).collect(),
             verdict: Verdict::Invalid,
             server_metrics: None,

@@ -306,6 +306,7 @@ fn a_journal_gives_the_levels_that_the_run_itself_wrote() {
         let level = recovered.pop().unwrap();
         assert!(named(&level, "interrupted"));
         assert_eq!((&level.hardware, level.verdict), (&None, Verdict::Invalid));
+        assert!(level.hardware_reason.is_some());
         assert!(level.server_metrics.as_ref().is_some_and(|metrics| metrics.reason.is_some()));
         if !all_ended_after_the_last_send(whole) {
             continue;

@@ -51,6 +51,7 @@ mod tests {
             summary: record::Summary::default(),
             concurrency_asked: None,
             hardware: None,
+            hardware_reason: None,
             server_metrics: None,
             flags: vec![other("drift"), other("interrupted")],
             verdict: record::Verdict::Valid,

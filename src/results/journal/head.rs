@@ -113,6 +113,7 @@ impl LevelHead {
             summary: convert::summary(summary),
             concurrency_asked: Some(self.concurrency),
             hardware: beside.hardware,
+            hardware_reason: None,
             server_metrics: None,
             flags: flags.iter().map(convert::flag).collect(),
             verdict: convert::verdict(verdict),

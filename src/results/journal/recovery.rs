@@ -155,9 +155,9 @@ impl Making {
         let summary = head.summarise(start_mode, EndedBy::Killed, &traces);
         let floor = self.file.client_floor.as_ref();
         let level = head.level(&summary, &traces, Beside { floor, ..Beside::default() });
-        let reason = Some("the harness was killed before the level's end".to_owned());
-        let server_metrics = Some(ServerMetrics { counters: None, reason });
-        self.file.levels.push(Level { server_metrics, ..level });
+        let hardware_reason = Some("the harness was killed before the level's end".to_owned());
+        let lost = ServerMetrics { counters: None, reason: hardware_reason.clone() };
+        self.file.levels.push(Level { server_metrics: Some(lost), hardware_reason, ..level });
     }
 }
 

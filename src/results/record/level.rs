@@ -20,6 +20,9 @@ pub struct Level<R = RequestRecord> {
     /// What the machine did meanwhile.
     #[serde(default)]
     pub hardware: Option<Hardware>,
+    /// Why that is not known; not there if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware_reason: Option<String>,
     /// The server's own counters over the level, warm-up included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_metrics: Option<ServerMetrics>,

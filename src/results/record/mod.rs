@@ -94,6 +94,7 @@ impl<R> ResultsFile<R> {
         let level = |(place, level): (usize, &Level<R>)| Level {
             summary: level.summary.clone(),
             concurrency_asked: level.concurrency_asked,
+            hardware_reason: level.hardware_reason.clone(),
             hardware: level.hardware.clone(),
             server_metrics: level.server_metrics.clone(),
             flags: level.flags.clone(),

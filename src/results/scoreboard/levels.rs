@@ -160,6 +160,7 @@ mod tests {
         let level = Level {
             summary: Summary { concurrency: 4, ..Summary::default() },
             concurrency_asked: None,
+            hardware_reason: None,
             hardware: Some(Hardware { server: Some(server), ..Hardware::default() }),
             server_metrics: None,
             flags: Vec::new(),

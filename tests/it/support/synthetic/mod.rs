@@ -148,6 +148,7 @@ impl Scenario {
             levels.push(Level {
                 summary: convert::summary(&summary),
                 concurrency_asked: Some(concurrency),
+                hardware_reason: None,
                 hardware: Some(self.hardware(concurrency)),
                 server_metrics: None,
                 flags: flags.iter().map(convert::flag).collect(),
