@@ -1,8 +1,10 @@
 //! The inference thread with llama.cpp and the real small model.
 
+use std::borrow::Borrow;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use spark::serve::inference::{
     Job, LoadError, Logprobs, Penalties, Sampling, Specials, TokenId, Tokenizer, spawn,
 };
 
+use crate::support::cores::{self, Turn};
 use crate::support::model::small_model;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -23,6 +26,26 @@ struct Served {
     handle: InferenceHandle,
 }
 
+/// A model that may compute, because it is this test's turn.
+struct InTurn<M> {
+    model: M,
+    _turn: Turn,
+}
+
+impl<M: Borrow<Served>> Deref for InTurn<M> {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        Borrow::<Served>::borrow(&self.model)
+    }
+}
+
+/// One thread each: on a machine that does other things too, two wait for each other.
+fn options(path: impl Into<PathBuf>) -> LoadOptions {
+    LoadOptions { threads: Some(1), threads_batch: Some(1), ..LoadOptions::new(path) }
+}
+
+/// Loads a model. Who calls it has the turn.
 fn start(options: LoadOptions) -> Result<Served, LoadError> {
     let mut thread = spawn(move |stop| load(&options, stop), 8).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -31,13 +54,20 @@ fn start(options: LoadOptions) -> Result<Served, LoadError> {
 }
 
 /// The model with a context of 1,024 tokens, loaded once for all tests.
-fn served() -> Option<&'static Served> {
+fn served() -> Option<InTurn<&'static Served>> {
     static SERVED: OnceLock<Option<Served>> = OnceLock::new();
+    let turn = cores::turn();
     let served = SERVED.get_or_init(|| {
         let path = small_model()?;
-        Some(start(LoadOptions { ctx: Some(1024), ..LoadOptions::new(path) }).unwrap())
+        Some(start(LoadOptions { ctx: Some(1024), ..options(path) }).unwrap())
     });
-    served.as_ref()
+    Some(InTurn { model: served.as_ref()?, _turn: turn })
+}
+
+/// A model of a test's own.
+fn served_with(options: LoadOptions) -> InTurn<Served> {
+    let turn = cores::turn();
+    InTurn { model: start(options).unwrap(), _turn: turn }
 }
 
 fn greedy(max_tokens: u32) -> GenerationParams {
@@ -142,9 +172,10 @@ fn models_loaded_at_once_each_know_their_own_memory() {
     let Some(path) = small_model() else { return };
     let sizes = [256, 512, 768, 1024];
     let at_once = Barrier::new(sizes.len());
+    let _turn = cores::turn();
     let load = |ctx| {
         at_once.wait();
-        start(LoadOptions { ctx: Some(ctx), ..LoadOptions::new(path.clone()) }).unwrap()
+        start(LoadOptions { ctx: Some(ctx), ..options(path.clone()) }).unwrap()
     };
     let kv_bytes = thread::scope(|scope| {
         let loading = sizes.map(|ctx| scope.spawn(move || load(ctx)));
@@ -285,9 +316,8 @@ fn schemas_that_make_no_grammar_are_refused_and_none_ends_the_process() {
 #[test]
 fn a_prompt_longer_than_a_batch_is_computed_in_pieces() {
     let Some(path) = small_model() else { return };
-    let small =
-        LoadOptions { ctx: Some(512), batch: Some(64), ubatch: Some(32), ..LoadOptions::new(path) };
-    let served = start(small).unwrap();
+    let small = LoadOptions { ctx: Some(512), batch: Some(64), ubatch: Some(32), ..options(path) };
+    let served = served_with(small);
     assert_eq!(served.tokenizer().settings().n_ubatch, 32);
     let words = "word ".repeat(200);
     let answer = served.answer(served.chat(&words), greedy(4));
@@ -321,8 +351,7 @@ fn a_hang_up_in_a_prefill_leaves_the_next_answer_as_it_was() {
 #[test]
 fn a_prompt_cache_reuses_the_common_beginning() {
     let Some(path) = small_model() else { return };
-    let options = LoadOptions { ctx: Some(512), prompt_cache: true, ..LoadOptions::new(path) };
-    let served = start(options).unwrap();
+    let served = served_with(LoadOptions { ctx: Some(512), prompt_cache: true, ..options(path) });
     let prompt = served.chat("What is the capital of France?");
     let first = served.answer(prompt.clone(), greedy(16));
     let second = served.answer(prompt.clone(), greedy(16));
@@ -332,6 +361,7 @@ fn a_prompt_cache_reuses_the_common_beginning() {
 }
 
 fn load_error(options: LoadOptions) -> LoadError {
+    let _turn = cores::turn();
     start(options).err().unwrap()
 }
 
@@ -391,6 +421,7 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn loading_stops_when_it_is_told_to() {
     let Some(path) = small_model() else { return };
+    let _turn = cores::turn();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (told, wait) = std::sync::mpsc::channel::<()>();
     let load = move |stop: &std::sync::Arc<_>| {

@@ -120,6 +120,7 @@ fn a_shape_beside_prompts_is_refused_with_its_line() {
 #[test]
 fn the_real_server_counts_by_tokenize_and_its_usage_agrees() {
     let Some(model) = crate::support::model::small_model() else { return };
+    let _turn = crate::support::cores::turn();
     let folder = tempfile::tempdir().unwrap();
     let serve = env!("CARGO_BIN_EXE_spark-serve");
     let start = format!(

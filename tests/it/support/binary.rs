@@ -4,27 +4,23 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::client::{self, Reply};
+use super::cores::{self, Turn};
 use super::model::small_model;
 use super::server::chat_body;
 
 /// No test waits longer for the program to speak or to end: machines that build are slow.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// One model computes at a time: several would fight for the cores, and take longer together than
-/// one after another.
-static CORES: Mutex<()> = Mutex::new(());
-
 /// A running `spark-serve`. Dropping it kills it.
 pub struct Binary {
     child: Child,
-    _cores: MutexGuard<'static, ()>,
+    _turn: Turn,
     lines: Receiver<String>,
     /// What it has said on stderr so far.
     pub said: Vec<String>,
@@ -33,7 +29,7 @@ pub struct Binary {
 impl Binary {
     /// Starts the program with these arguments.
     pub fn spawn(args: &[&str]) -> Self {
-        let cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = cores::turn();
         let mut child = Command::new(env!("CARGO_BIN_EXE_spark-serve"))
             .args(args)
             .stdin(Stdio::null())
@@ -46,7 +42,7 @@ impl Binary {
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Self { child, _cores: cores, lines, said: Vec::new() }
+        Self { child, _turn: turn, lines, said: Vec::new() }
     }
 
     /// Starts it with the small model on a free port; `None` without the model.

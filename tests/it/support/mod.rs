@@ -4,6 +4,8 @@
 pub mod binary;
 pub mod c_stub;
 pub mod client;
+#[cfg(feature = "llama")]
+pub mod cores;
 pub mod golden;
 pub(crate) mod http2;
 #[cfg(target_os = "linux")]
