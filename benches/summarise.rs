@@ -86,6 +86,7 @@ fn level(latency: Latency, gaps: usize) -> Vec<RequestTrace> {
             finish_reason: None,
             http_status: Some(200),
             retry_after: None,
+            pause: None,
             text_sha256: None,
             text: None,
             model: None,

@@ -19,6 +19,13 @@ use std::time::Duration;
 pub struct TcpInfo {
     /// The smallest round trip that was seen (`tcpi_min_rtt`).
     pub rtt_min: Option<Duration>,
+    /// The round trip as it is now, smoothed (`tcpi_rtt`).
+    pub rtt: Option<Duration>,
+    /// How long ago the last data was sent, to a few milliseconds (`tcpi_last_data_sent`).
+    pub sent_ago: Option<Duration>,
+    /// How long ago the peer was last heard of, be it by an acknowledgement or the end
+    /// (`tcpi_last_ack_recv`).
+    pub heard_ago: Option<Duration>,
 }
 
 /// What the kernel knows of a connection; all of it `None` where it does not say.
@@ -67,6 +74,9 @@ mod linux {
 
     use super::TcpInfo;
 
+    const LAST_DATA_SENT_AT: usize = 44;
+    const LAST_ACK_RECV_AT: usize = 56;
+    const RTT_AT: usize = 68;
     const MIN_RTT_AT: usize = 148;
     /// Larger than the struct of any kernel so far (248 bytes in 6.12).
     const INFO_BYTES: usize = 512;
@@ -89,11 +99,14 @@ mod linux {
         }
         let filled = &info[..(len as usize).min(INFO_BYTES)];
         let word = |at: usize| Some(u32::from_ne_bytes(filled.get(at..at + 4)?.try_into().ok()?));
+        let micros = |us: u32| Duration::from_micros(us.into());
+        let millis = |ms: u32| Duration::from_millis(ms.into());
         TcpInfo {
             // "Nothing measured yet" is all ones.
-            rtt_min: word(MIN_RTT_AT)
-                .filter(|us| *us != u32::MAX)
-                .map(|us| Duration::from_micros(us.into())),
+            rtt_min: word(MIN_RTT_AT).filter(|us| *us != u32::MAX).map(micros),
+            rtt: word(RTT_AT).map(micros),
+            sent_ago: word(LAST_DATA_SENT_AT).map(millis),
+            heard_ago: word(LAST_ACK_RECV_AT).map(millis),
         }
     }
 }
@@ -116,6 +129,26 @@ mod tests {
         server.write_all(b"x").unwrap();
         client.read_exact(&mut [0; 1]).unwrap();
         let after = tcp_info(client.as_fd());
-        assert!(after.rtt_min.unwrap() < Duration::from_secs(1));
+        assert!(after.rtt_min.unwrap() > Duration::ZERO);
+        assert!(after.rtt.unwrap() >= after.rtt_min.unwrap());
+    }
+
+    #[test]
+    fn the_kernel_knows_when_the_end_came_however_late_it_is_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[7; 10]).unwrap();
+        let sent_at = std::time::Instant::now();
+        server.read_exact(&mut [0; 10]).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let before_end = sent_at.elapsed();
+        server.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+        let info = tcp_info(client.as_fd());
+        let (sent, heard) = (info.sent_ago.unwrap(), info.heard_ago.unwrap());
+        // The kernel counts in ticks of up to 10 ms.
+        let ticks = Duration::from_millis(20);
+        assert!(sent - heard + ticks >= before_end, "{sent:?} {heard:?} {before_end:?}");
     }
 }

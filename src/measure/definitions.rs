@@ -71,7 +71,17 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
         "Output tokens delivered in (t0, t1] / (t1 - t0), t0 = the c-th end of an ok request, t1 = \
          the first end after the last send: while c requests were in flight. k1 tokens count at \
          the first event, the others evenly until the last. Null under 3c ok requests, in an open \
-         loop, and where a worker waited for a Retry-After.",
+         loop, and where a worker paused after a refusal.",
+    ),
+    (
+        "n_stale",
+        "Measured requests whose kept connection the server had closed without announcing it: it \
+         was replaced, once, and the loss and the new connect are inside their TTFT.",
+    ),
+    (
+        "lateness_s_p50, lateness_s_p99",
+        "How much later than intended an open loop sent, s, over all measured requests; null in a \
+         closed loop, the p99 under 100 requests.",
     ),
     ("steady_tps_ci", "95 % interval of steady_tps by the means of 10 equal parts of the window."),
     ("occupancy", "Mean requests in flight in (t0, t1] / c."),

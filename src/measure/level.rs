@@ -12,7 +12,7 @@ pub use stats::SampleSummary;
 use super::batch_means::MeanInterval;
 use super::goodput::{Goodput, Slo, goodput};
 use super::metrics::Metric;
-use super::sample::{PercentilesWithFailures, Sample};
+use super::sample::{P99_MIN_SAMPLES, PercentilesWithFailures, Sample};
 use super::steady::{Edges, Window, edges, edges_when_killed};
 use super::trace::{FailureClass, Phase, RequestTrace};
 use load::Load;
@@ -150,6 +150,10 @@ pub struct LevelSummary {
     pub n_cancelled: u64,
     /// Warm-up requests.
     pub n_warmup: u64,
+    /// Measured requests whose kept connection the server had closed, so that it was replaced.
+    pub n_stale: u64,
+    /// How late an open loop sent; `None` in a closed one.
+    pub lateness: Option<Lateness>,
     /// Failures by class.
     pub errors: BTreeMap<FailureClass, u64>,
     /// First measured send → last end of a measured request.
@@ -161,7 +165,7 @@ pub struct LevelSummary {
     /// The window in which c requests were in flight; `None` where there is none (open loop, fewer
     /// than 3c ok requests).
     pub steady: Option<Window>,
-    /// Tokens delivered in it ÷ its length; also `None` if a worker waited for a `Retry-After`.
+    /// Tokens delivered in it ÷ its length; also `None` if a worker paused after a refusal.
     pub steady_tps: Option<f64>,
     /// The same with its 95 % interval by batch means; `None` where a part would be shorter than
     /// one request.
@@ -188,6 +192,24 @@ pub struct LevelSummary {
     pub goodput: Option<Goodput>,
     /// Each metric over the ok requests.
     pub metrics: BTreeMap<Metric, SampleSummary>,
+}
+
+/// How much later than it was meant to an open loop sent, in seconds, over all measured requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile; `None` under 100 requests.
+    pub p99: Option<f64>,
+}
+
+impl Lateness {
+    fn new(measured: &[&RequestTrace]) -> Option<Self> {
+        let late = measured.iter().filter_map(|trace| trace.lateness);
+        let sample = Sample::new(late.map(|late| late.as_secs_f64()).collect());
+        let p99 = sample.percentile(99.0).filter(|_| sample.len() >= P99_MIN_SAMPLES);
+        Some(Self { p50: sample.median()?, p99 })
+    }
 }
 
 /// Σ tokens of the ok requests of a level.
@@ -264,6 +286,8 @@ pub fn summarise(facts: &LevelFacts, traces: &[RequestTrace]) -> LevelSummary {
         n_err,
         n_cancelled,
         n_warmup: (traces.len() - measured.len()) as u64,
+        n_stale: measured.iter().filter(|trace| trace.connection.stale).count() as u64,
+        lateness: Lateness::new(&measured),
         errors,
         wall,
         tokens,

@@ -42,6 +42,8 @@ pub struct RequestTrace {
     pub http_status: Option<u16>,
     /// What `Retry-After` asked for, on any answer that carried it.
     pub retry_after: Option<Duration>,
+    /// How long its worker paused after it, where a refusal made it.
+    pub pause: Option<Duration>,
     /// SHA-256 (hex) of all generated text, reasoning first; `None` if there was none.
     pub text_sha256: Option<String>,
     /// The generated text, where it was to be kept.
@@ -282,8 +284,8 @@ pub struct Connection {
     /// It was open before the request: kept from the last one, or opened ahead of the first. Else
     /// connect and TLS are inside TTFT.
     pub reused: bool,
-    /// The kept one had died: the server closed it without one byte of an answer. It was replaced
-    /// by a fresh one, once, and the request sent on that; what was lost is inside TTFT.
+    /// The kept one had died: the server closed it, before the request or at once after it, without
+    /// one byte of an answer. It was replaced by a fresh one, once, and the request sent on that; what was lost is inside TTFT.
     pub stale: bool,
     /// The kernel's smallest round trip on it.
     pub rtt_min: Option<Duration>,
@@ -346,6 +348,7 @@ pub(crate) mod tests {
             finish_reason: Some("length".into()),
             http_status: Some(200),
             retry_after: None,
+            pause: None,
             text_sha256: None,
             text: None,
             model: None,

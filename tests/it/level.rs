@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use spark::bench::client::{BodyTemplate, Endpoint};
+use spark::bench::client::{BodyTemplate, Endpoint, Timeouts};
 use spark::bench::load::{LevelRun, LevelSpec, Unobserved, run_level};
 use spark::bench::prompts::{PromptCursor, PromptFile, PromptReuse};
 use spark::measure::level::{EndedBy, StartMode};
@@ -59,12 +59,15 @@ fn a_level_has_its_warm_up_its_requests_and_one_connection_a_worker() {
     assert!(server.requests().iter().any(|request| request.contains("[pass 2]\\nprompt 0")));
 }
 
-/// One request, not warmed up, with short timeouts, against a script.
+/// One request, not warmed up, against a script.
 fn one(script: Vec<Step>) -> RequestTrace {
+    one_within(script, Timeouts::default())
+}
+
+fn one_within(script: Vec<Step>, timeouts: Timeouts) -> RequestTrace {
     let server = ScriptedServer::start(vec![script]);
     let mut endpoint = endpoint(&server);
-    endpoint.timeouts.first_token = Some(Duration::from_millis(300));
-    endpoint.timeouts.stall = Some(Duration::from_millis(300));
+    endpoint.timeouts = timeouts;
     one_of(&endpoint)
 }
 
@@ -86,6 +89,7 @@ fn a_request_ends_in_the_class_of_what_ended_it() {
     };
     let some = body(&[text_event("a")]);
     let pause = Step::Pause(Duration::from_millis(20));
+    let limit = Some(Duration::from_millis(300));
     for (script, class) in [
         (vec![Step::Hang], FirstTokenTimeout),
         (vec![Step::Send(some.clone()), Step::Hang], StallTimeout),
@@ -95,7 +99,13 @@ fn a_request_ends_in_the_class_of_what_ended_it() {
         (vec![Step::Flood(b"x".repeat(100))], Protocol),
     ] {
         let text = format!("{script:?}");
-        let trace = one(script);
+        // Only the limit that is meant: on a slow machine another would end it first.
+        let timeouts = match class {
+            FirstTokenTimeout => Timeouts { first_token: limit, ..Timeouts::default() },
+            StallTimeout => Timeouts { stall: limit, ..Timeouts::default() },
+            _ => Timeouts::default(),
+        };
+        let trace = one_within(script, timeouts);
         assert_eq!(trace.outcome.failure(), Some(class), "{text}: {:?}", trace.outcome);
         let said = matches!(class, StallTimeout | ConnectionReset);
         assert!(!said || trace.tokens.n_chunks == 1, "{text}: what came before is kept");
@@ -109,6 +119,6 @@ fn a_stream_that_comes_byte_by_byte_is_the_same_stream() {
     assert!(dripped.outcome.is_ok(), "{:?}", dripped.outcome);
     assert_eq!(dripped.text_sha256, whole.text_sha256);
     assert_eq!(dripped.tokens.n_out, whole.tokens.n_out);
-    assert_eq!(dripped.tokens.coalesced_reads, 0);
+    // How many events were in one read of the dripped one is the scheduler's business.
     assert_eq!(whole.tokens.coalesced_reads, 1);
 }

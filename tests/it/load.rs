@@ -47,6 +47,7 @@ fn retry_after_is_obeyed_as_think_time() {
     let run = run(&endpoint(&server), &spec);
     let [first, second] = &run.traces[..] else { panic!("{:?}", run.traces) };
     assert_eq!(first.retry_after, Some(Duration::from_millis(300)));
+    assert_eq!((first.pause, second.pause), (first.retry_after, None));
     assert!(second.start >= first.end() + Duration::from_millis(300));
 }
 
@@ -61,6 +62,8 @@ fn attempts_have_an_end_and_nobody_pauses_after_the_last() {
     let run = run(&endpoint(&server), &spec);
     assert_eq!(run.ended_by, EndedBy::MaxAttempts);
     assert_eq!(run.traces.len(), 3);
+    let pauses: Vec<_> = run.traces.iter().map(|trace| trace.pause).collect();
+    assert_eq!(pauses, [Some(Duration::ZERO), Some(Duration::ZERO), None]);
 }
 
 #[test]
@@ -84,14 +87,15 @@ fn refusals_for_good_are_not_asked_for_again_and_again() {
 
 #[test]
 fn time_has_an_end_and_what_is_in_flight_is_cancelled() {
-    let server = ScriptedServer::start(vec![good(), good(), vec![Step::Hang]]);
-    let max_duration = Some(Duration::from_millis(200));
+    let server = ScriptedServer::start(vec![good(), vec![Step::Hang]]);
+    let max_duration = Some(Duration::from_secs(1));
     let spec = LevelSpec { max_duration, warmup: 1, ..LevelSpec::closed(1, 5) };
     let run = run(&endpoint(&server), &spec);
     assert_eq!(run.ended_by, EndedBy::MaxDuration);
-    assert_eq!(failures(&run), [FailureClass::Cancelled]);
-    assert_eq!(run.traces.len(), 3);
     assert_eq!(run.traces[0].phase, Phase::Warmup);
+    // One is in flight then, unless this machine did not get to send it in all that time.
+    let cut: Vec<_> = run.traces[1..].iter().map(|trace| trace.outcome.failure()).collect();
+    assert!([&[][..], &[Some(FailureClass::Cancelled)]].contains(&&cut[..]), "{cut:?}");
 }
 
 #[test]

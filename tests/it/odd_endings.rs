@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use spark::bench::client::{BodyTemplate, Endpoint, Keep};
-use spark::measure::trace::Outcome;
+use spark::measure::trace::{FailureClass, Outcome};
 
 use crate::level::one_of;
 use crate::odd_streams::{DONE, answer, check, event, good, raw, sse, told, two};
@@ -279,9 +279,10 @@ fn timeouts_are_decisions_and_comments_do_not_feed_them() {
     let mut limited = endpoint(&server);
     limited.timeouts.request = short;
     let trace = one_of(&limited);
-    assert_eq!(told(&trace), "request_timeout 1e 1 - a");
+    // Whether its text came in time is this machine's business.
+    assert_eq!(trace.outcome.failure(), Some(FailureClass::RequestTimeout), "{:?}", trace.outcome);
     assert!(trace.stamps.end >= Duration::from_millis(150));
-    assert!(trace.stamps.first_text.unwrap() < trace.stamps.end);
+    assert!(trace.stamps.first_text.is_none_or(|first| first < trace.stamps.end));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A record is told in one line: outcome, output tokens and where they are from (`u`sage,
 //! `e`stimated, `?`), events with text, finish reason, text; then what is out of the ordinary.
 
+use std::time::Duration;
+
 use spark::bench::client::{BodyTemplate, Endpoint, Keep};
 use spark::measure::trace::{Outcome, RequestTrace, TokenSource};
 
@@ -58,6 +60,7 @@ pub(crate) fn answer(script: Vec<Step>) -> RequestTrace {
     let server = ScriptedServer::start(vec![script]);
     let mut endpoint = Endpoint::new(&server.url(), BodyTemplate::new("m", 16)).unwrap();
     endpoint.keep = Keep::Text;
+    endpoint.stale_slack = Duration::from_secs(60); // Whatever time this machine takes.
     one_of(&endpoint)
 }
 

@@ -313,5 +313,6 @@ fn a_storm_of_429s_ends_at_the_cap_and_keeps_the_limits() {
         assert_eq!(notes.contains("paused for 1s: no Retry-After"), pauses, "{notes}");
         let waited = if pauses { Value::Null } else { 0.0.into() };
         assert_eq!(first["retry_after_s"], waited);
+        assert_eq!(first["pause_s"], f64::from(u8::from(pauses)));
     }
 }

@@ -59,6 +59,7 @@ fn answered(index: u32, n_out: u64, start: f64, end: f64) -> RequestTrace {
         finish_reason: None,
         http_status: Some(200),
         retry_after: None,
+        pause: None,
         text_sha256: None,
         text: None,
         model: None,

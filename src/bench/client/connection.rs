@@ -24,7 +24,7 @@ use super::endpoint::HttpVersion;
 use super::failure::{Failure, chain};
 use super::reading::ReadStamp;
 use super::side_tasks::SideTasks;
-use super::wire::{Gated, Wire};
+use super::wire::{Gated, Wire, WireEnd};
 use crate::bench::sys::{TcpInfo, tcp_info};
 use crate::measure::trace::FailureClass;
 
@@ -35,10 +35,11 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 const HEADER_LIST_BYTES_MAX: u32 = 64 << 10;
 /// More response headers than this are an attack.
 const HEADERS_MAX: usize = 256;
-/// How long after a request its connection may be found to have been closed before it: a round trip
-/// around the world, and a server's thread that was late to close. Whoever hangs up later than that
-/// had the request in hand.
-const STALE_MAX: Duration = Duration::from_secs(1);
+/// Round trips that a close may take to be seen which was on its way when the request was sent. It
+/// needs one; the second is for one that is longer than they are by and large.
+const CLOSE_ROUND_TRIPS: u32 = 2;
+/// The kernel's clock of a socket ticks at 1 to 10 ms: what it says may be off by two ticks.
+const KERNEL_TICKS: Duration = Duration::from_millis(20);
 
 /// How much has gone over a connection.
 #[derive(Debug, Clone, Copy)]
@@ -173,13 +174,22 @@ impl Connection {
     }
 
     /// After a failed [`send`](Self::send): whether the connection had died rather than the request
-    /// failed. So it is if the server closed or reset it within [`STALE_MAX`] of the request, which
-    /// was sent when the connection stood at `before`, and without one byte of an answer.
+    /// failed. So it is if the server closed or reset it without one byte of an answer, and so soon
+    /// after the request (sent when the connection stood at `before`) that the close was on its way
+    /// before the request was there: within two round trips and `slack`.
     ///
     /// Whether a program read the request cannot be known: what a kernel acknowledged may lie
     /// unread in its buffer for ever, and a reset that tells so need not follow the close.
-    pub(super) fn had_died(&self, error: &hyper::Error, before: Mark, sent_at: Instant) -> bool {
+    pub(super) fn had_died(
+        &self,
+        error: &hyper::Error,
+        before: Mark,
+        sent_at: Instant,
+        slack: Duration,
+    ) -> bool {
         let written_at = self.wire.written_at.get().filter(|at| *at >= sent_at);
+        let info = self.tcp_info();
+        let window = info.rtt.unwrap_or_default() * CLOSE_ROUND_TRIPS + slack;
         let is_closed = error.is_canceled()
             || matches!(
                 Failure::of_exchange(error, &self.wire).class,
@@ -187,7 +197,19 @@ impl Connection {
             );
         is_closed
             && self.wire.bytes_in.get() == before.bytes_in
-            && written_at.unwrap_or(sent_at).elapsed() < STALE_MAX
+            && written_at.is_none_or(|at| self.closed_after(at, info) <= window)
+    }
+
+    /// How long after `written_at` the connection was closed: when that was read, or when the kernel
+    /// had it, if the harness was late to read. Of a reset the kernel does not say when it came.
+    fn closed_after(&self, written_at: Instant, info: TcpInfo) -> Duration {
+        let read_at = self.wire.read_at.get().filter(|at| *at >= written_at);
+        let read = read_at.map_or(Duration::ZERO, |at| at - written_at);
+        let kernel = info.sent_ago.zip(info.heard_ago).filter(|(sent_ago, _)| {
+            let is_eof = self.wire.end.get() == Some(WireEnd::Eof);
+            is_eof && *sent_ago + KERNEL_TICKS >= written_at.elapsed()
+        });
+        kernel.map_or(read, |(sent_ago, heard_ago)| read.min(sent_ago.saturating_sub(heard_ago)))
     }
 }
 

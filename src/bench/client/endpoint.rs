@@ -26,7 +26,14 @@ pub struct Endpoint {
     pub(super) extra_ca: Vec<CertificateDer<'static>>,
     /// What is kept of the answers.
     pub keep: Keep,
+    /// How long after a request, beyond two round trips, a close of its kept connection may be
+    /// seen that was on its way before it: see [`STALE_SLACK`].
+    pub stale_slack: Duration,
 }
+
+/// What a server's thread may be late to close a connection whose answer it has sent: a scheduler's
+/// time slices, ten of them on a busy machine. Whoever hangs up later had the request in hand.
+pub const STALE_SLACK: Duration = Duration::from_millis(50);
 
 /// What a URL says of where to connect and what to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +144,7 @@ impl Endpoint {
             http_version: HttpVersion::default(),
             extra_ca: Vec::new(),
             keep: Keep::default(),
+            stale_slack: STALE_SLACK,
         })
     }
 

@@ -133,7 +133,7 @@ impl Client {
         let mut sent = wait.until(Stage::Waiting, connection.send(request.clone())).await;
         if let Ok(Err(error)) = &sent
             && seen.connection.reused
-            && connection.had_died(error, before, sent_at)
+            && connection.had_died(error, before, sent_at, self.route.endpoint.stale_slack)
         {
             seen.note_stale("after the request was sent on it");
             let opened = self.connect(&mut seen.connect, wait).await?;

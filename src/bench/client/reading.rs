@@ -332,3 +332,38 @@ impl Accounts {
 fn micros(gap: Duration) -> u32 {
     u32::try_from(gap.as_micros()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::sse::frame;
+
+    fn text(text: &str) -> String {
+        frame(&serde_json::json!({"choices": [{"delta": {"content": text}}]}).to_string())
+    }
+
+    /// The reading of a stream whose pieces come in reads of these numbers, a millisecond apart.
+    fn read(pieces: &[(&str, u64)]) -> Reading {
+        let begun = Instant::now();
+        let mut reading = Reading::new();
+        for (piece, number) in pieces {
+            let at = begun + Duration::from_millis(*number);
+            reading.push(piece.as_bytes(), ReadStamp { at, number: *number }).unwrap();
+        }
+        reading
+    }
+
+    #[test]
+    fn a_read_with_several_texts_is_counted_once() {
+        let (a, b) = (text("a"), text("b"));
+        let coalesced = |pieces: &[(&str, u64)]| {
+            let answer = read(pieces).answer;
+            (answer.tokens().n_chunks, answer.tokens().coalesced_reads, answer.gaps_us)
+        };
+        assert_eq!(coalesced(&[(&a, 1), (&b, 2), (&a, 3)]), (3, 0, vec![1000, 1000]));
+        assert_eq!(coalesced(&[(&a, 1), (&b, 1), (&a, 1), (&b, 2)]), (4, 1, vec![0, 0, 1000]));
+        // An event belongs to the read that ended it.
+        let (start, end) = b.split_at(9);
+        assert_eq!(coalesced(&[(&a, 1), (start, 1), (end, 2)]), (2, 0, vec![1000]));
+    }
+}

@@ -129,6 +129,7 @@ impl Seen {
             finish_reason: answer.finish_reason.take(),
             http_status: self.status,
             retry_after: self.headers.as_ref().and_then(|h| retry_after(h, SystemTime::now())),
+            pause: None, // The worker knows.
             text_sha256,
             text,
             model: answer.model.take(),

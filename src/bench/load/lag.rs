@@ -137,21 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_loop_is_not_late() {
-        let lag = watched(40, async || tokio::time::sleep(Duration::from_millis(20)).await);
-        // A machine that is busy with something else may be late now and then, but not always.
-        assert!(lag.percentile(25).unwrap() < Duration::from_millis(1), "{lag:?}");
-    }
-
-    #[test]
-    fn a_loop_that_is_held_up_is_late_by_as_much() {
-        let held_up = Duration::from_millis(20);
+    fn a_loop_that_is_held_up_is_late_by_as_much_and_an_idle_one_is_not() {
+        let held_up = Duration::from_millis(100);
         let lag = watched(40, async || {
             std::thread::sleep(held_up);
             tokio::task::yield_now().await;
         });
         // The bell rings at least once within each, and at the latest one period after its start.
         assert!(lag.percentile(99).unwrap() >= held_up - PERIOD, "{:?}", lag.percentile(99));
+        let idle = watched(40, async || tokio::time::sleep(held_up).await);
+        // On a machine that is busy with something else both may be late; not in this order.
+        let (idle, held_up) = (idle.percentile(25), lag.percentile(75));
+        assert!(idle < held_up, "{idle:?} {held_up:?}");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::measure::trace::{FailureClass, Outcome, PromptUse, RequestTrace};
 /// How long a worker pauses after a 429 that names no time: without a pause it would use up its
 /// attempts within a few round trips.
 const PAUSE_DEFAULT: Duration = Duration::from_secs(1);
-/// The longest `Retry-After` that is obeyed; a server that asks for more is not there today.
+/// The longest `Retry-After` that is obeyed in full; a server that asks for more is not there today,
+/// and a record says that it was asked again before.
 const PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What all workers of a level share.
@@ -101,9 +102,8 @@ impl Worker {
         // An open loop sends by the clock; and nobody waits for nothing.
         let pauses = intended_at.is_none() && self.shared.tally.wants_more();
         let pause = pause_after(&trace).filter(|_| pauses);
-        if let (Some(pause), None) = (pause, trace.retry_after) {
-            trace.notes.push(format!("the worker paused for {pause:?}: no Retry-After"));
-        }
+        trace.pause = pause;
+        trace.notes.extend(pause.and_then(|pause| note_of_pause(pause, trace.retry_after)));
         self.report(trace).await;
         self.pause(pause).await;
     }
@@ -145,6 +145,17 @@ impl Worker {
     }
 }
 
+/// What is to be said of a pause that is not what the server asked for.
+fn note_of_pause(pause: Duration, asked: Option<Duration>) -> Option<String> {
+    match asked {
+        None => Some(format!("the worker paused for {pause:?}: no Retry-After")),
+        Some(asked) if asked > pause => {
+            Some(format!("the worker paused for {pause:?}: Retry-After asked for {asked:?}"))
+        }
+        Some(_) => None,
+    }
+}
+
 /// The think time that an answer asks for: its `Retry-After`, and after a 429 in any case some.
 fn pause_after(trace: &RequestTrace) -> Option<Duration> {
     let refused = match trace.outcome {
@@ -152,4 +163,28 @@ fn pause_after(trace: &RequestTrace) -> Option<Duration> {
         _ => None,
     };
     trace.retry_after.filter(|_| !trace.outcome.is_ok()).or(refused).map(|t| t.min(PAUSE_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::trace::tests::failed;
+
+    #[test]
+    fn a_pause_that_is_not_what_was_asked_for_is_noted() {
+        let after = |class, retry_after: Option<u64>| {
+            let retry_after = retry_after.map(Duration::from_secs);
+            let pause = pause_after(&RequestTrace { retry_after, ..failed(class, 0.0, 1.0) })?;
+            Some((pause.as_secs(), note_of_pause(pause, retry_after)))
+        };
+        let busy = FailureClass::Http(429);
+        assert_eq!(after(busy, Some(7)), Some((7, None)));
+        assert_eq!(after(busy, Some(600)), Some((600, None)));
+        let cut = "the worker paused for 600s: Retry-After asked for 3600s";
+        assert_eq!(after(busy, Some(3600)), Some((600, Some(cut.to_owned()))));
+        assert_eq!(after(FailureClass::Http(503), Some(3600)).unwrap().0, 600);
+        let unasked = "the worker paused for 1s: no Retry-After";
+        assert_eq!(after(busy, None), Some((1, Some(unasked.to_owned()))));
+        assert_eq!(after(FailureClass::Http(503), None), None);
+    }
 }

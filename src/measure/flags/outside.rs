@@ -117,6 +117,9 @@ const CLIENT_GAP_SHARE: f64 = 0.05;
 const CLIENT_CPU_SHARE: f64 = 0.7;
 /// A loop that is later than this stamps late.
 const CLIENT_LAG: Duration = Duration::from_millis(2);
+/// Share of the median TTFT that an open loop may be late to send: beyond it the arrivals are not
+/// those that were meant, whatever the latencies count from.
+const CLIENT_LATENESS_SHARE: f64 = 0.01;
 /// Bytes and bandwidth are known to about two percent; beyond that a count is wrong.
 const ROOFLINE_SLACK: f64 = 1.02;
 /// Share of the maximum clock, below which a device is not working as it can.
@@ -167,6 +170,16 @@ fn client_limited(summary: &LevelSummary, client: ClientFacts) -> Option<Flag> {
         let lag_ms = lag.as_secs_f64() * 1e3;
         reasons.push(format!("its loop lagged by {lag_ms:.1} ms (p99)"));
         flag = flag.number("loop_lag_ms_p99", lag_ms);
+    }
+    let ttft = summary.metric(Metric::Ttft).and_then(|ttft| ttft.p50).filter(|ttft| *ttft > 0.0);
+    if let (Some(late), Some(ttft)) = (summary.lateness.and_then(|late| late.p99), ttft)
+        && late / ttft > CLIENT_LATENESS_SHARE
+    {
+        let (late_ms, share) = (late * 1e3, late / ttft);
+        let of_ttft = percent(share);
+        reasons.push(format!("it sent {late_ms:.2} ms late (p99), {of_ttft} of the median TTFT"));
+        flag = flag.number("lateness_ms_p99", late_ms).number("share_of_ttft", share);
+        flag.severity = Severity::Invalid;
     }
     flag.text = format!("the harness itself may be what was measured: {}", reasons.join(", "));
     (!reasons.is_empty()).then_some(flag)

@@ -70,11 +70,12 @@ impl Load {
         batch_means(&rates)
     }
 
-    /// The steady window, unless a refusal that says when to come back made a worker idle: then c
-    /// requests were not in flight.
+    /// The steady window, unless a refusal made a worker idle: then c requests were not in flight.
+    /// Records without pauses (they were not always kept) tell it by what the server asked for.
     fn undisturbed(&self, measured: &[&RequestTrace]) -> Option<Window> {
         let waited = |trace: &&RequestTrace| {
-            !trace.outcome.is_ok() && trace.retry_after.is_some_and(|wait| !wait.is_zero())
+            let asked = trace.retry_after.filter(|_| !trace.outcome.is_ok());
+            trace.pause.or(asked).is_some_and(|wait| !wait.is_zero())
         };
         self.steady.filter(|_| !measured.iter().any(waited))
     }

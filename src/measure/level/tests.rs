@@ -135,12 +135,44 @@ fn a_serial_server_is_recognised_and_its_sample_shrinks() {
 fn a_wait_for_the_server_leaves_no_steady_rate() {
     let mut traces = serial_level(60, 2, 1.0);
     assert!(summarise(&facts(2), &traces).steady_tps.is_some());
-    let refused = failed(FailureClass::Http(429), 30.0, 30.01);
-    let retry_after = Some(Duration::from_secs(1));
-    traces.push(RequestTrace { index: 60, retry_after, ..refused });
-    let summary = summarise(&facts(2), &traces);
-    assert!(summary.steady.is_some());
-    assert_eq!(summary.steady_tps, None);
+    let second = Some(Duration::from_secs(1));
+    let none = Some(Duration::ZERO);
+    for (retry_after, pause, is_steady) in [
+        (second, second, false),
+        (None, second, false), // The harness's own pause after a 429.
+        (second, None, false), // A file that knows no pauses.
+        (None, None, true),
+        (none, None, true),
+        (none, none, true),
+    ] {
+        let refused = failed(FailureClass::Http(429), 30.0, 30.01);
+        traces.truncate(60);
+        traces.push(RequestTrace { index: 60, retry_after, pause, ..refused });
+        let summary = summarise(&facts(2), &traces);
+        assert!(summary.steady.is_some());
+        assert_eq!(summary.steady_tps.is_some(), is_steady, "{retry_after:?} {pause:?}");
+    }
+}
+
+#[test]
+fn replaced_connections_and_late_sends_are_counted() {
+    let mut traces = six_requests();
+    traces.iter_mut().take(2).for_each(|trace| trace.connection.stale = true);
+    assert_eq!(summarise(&facts(1), &traces).n_stale, 2);
+    assert_eq!(summarise(&facts(1), &traces).lateness, None);
+    let late = |index: u32| {
+        let mut trace =
+            answered(10, f64::from(index), f64::from(index) + 0.1, f64::from(index) + 1.0);
+        (trace.index, trace.lateness) = (index, Some(Duration::from_millis(index.into())));
+        trace
+    };
+    let open = LevelFacts { start_mode: StartMode::OpenConstant, ..facts(0) };
+    let traces: Vec<RequestTrace> = (1..=101).map(late).collect();
+    let lateness = summarise(&open, &traces).lateness.unwrap();
+    assert_close(lateness.p50, 0.051);
+    assert_close(lateness.p99.unwrap(), 0.1);
+    let lateness = summarise(&open, &traces[..99]).lateness.unwrap();
+    assert_eq!(lateness.p99, None, "n<100");
 }
 
 #[test]

@@ -82,6 +82,9 @@ fn summary_cells(summary: Option<&Summary>) -> Cells {
         ("n_err", count(|s| s.n_err)),
         ("n_cancelled", count(|s| s.n_cancelled)),
         ("n_warmup", count(|s| s.n_warmup)),
+        ("n_stale", Cell::Count(summary.and_then(|s| s.n_stale))),
+        ("lateness_s_p50", float(|s| s.lateness_s_p50)),
+        ("lateness_s_p99", float(|s| s.lateness_s_p99)),
         ("errors", Cell::Text(summary.map(|s| counts(&s.errors)))),
         ("wall_s", float(|s| Some(s.wall_s))),
         // Of fewer ok requests than workers it would be that of a smaller load.

@@ -43,6 +43,7 @@ pub(super) fn cells(run: &StoredRun, level: &BriefLevel, request: &RequestRecord
         ("error", Cell::Text(r.error.clone())),
         ("http_status", Cell::Count(r.http_status.map(u64::from))),
         ("retry_after_s", Cell::Float(r.retry_after_s)),
+        ("pause_s", Cell::Float(r.pause_s)),
         ("n_prompt", Cell::Count(r.n_prompt)),
         ("n_cached", Cell::Count(r.n_cached)),
         ("n_first", Cell::Count(r.n_first)),

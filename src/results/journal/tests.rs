@@ -35,6 +35,7 @@ fn trace(index: u32) -> RequestTrace {
         finish_reason: Some("length".into()),
         http_status: Some(200),
         retry_after: None,
+        pause: None,
         text_sha256: None,
         text: None,
         model: None,

@@ -73,6 +73,15 @@ pub struct Summary {
     /// Warm-up requests, in no figure.
     #[serde(default)]
     pub n_warmup: u64,
+    /// Measured requests whose kept connection the server had closed, so that it was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_stale: Option<u64>,
+    /// Open loop: how much later than intended the measured requests were sent, median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_s_p50: Option<f64>,
+    /// The same, 99th percentile; none under 100 requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_s_p99: Option<f64>,
     /// Failures by class.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,

@@ -65,6 +65,10 @@ pub struct RequestRecord {
     /// What `Retry-After` asked for.
     #[serde(default)]
     pub retry_after_s: Option<f64>,
+    /// How long the worker paused after a refusal: as long as `Retry-After` asked, at most ten
+    /// minutes; a second after a 429 that named no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_s: Option<f64>,
     /// Prompt tokens by the server's count.
     #[serde(default)]
     pub n_prompt: Option<u64>,

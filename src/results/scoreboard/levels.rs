@@ -35,12 +35,23 @@ pub fn levels_table<R>(file: &ResultsFile<R>) -> String {
     }
     text.push_str(&server_table(file, &levels));
     for level in &levels {
+        text.push_str(&replaced_line(&level.summary));
         for flag in &level.flags {
             let (name, why) = (terminal(&flag.name), terminal(&flag.text));
             text.push_str(&format!("  c={} {name}: {why}\n", level.summary.concurrency));
         }
     }
     text
+}
+
+/// What requests on a replaced connection were; empty where there were none.
+fn replaced_line(summary: &Summary) -> String {
+    let Some(n_stale) = summary.n_stale.filter(|n| *n > 0) else { return String::new() };
+    format!(
+        "  c={} {n_stale} of {} kept connections were replaced: the server had closed them without a word, \
+         and a new connect is in the TTFT of each\n",
+        summary.concurrency, summary.n
+    )
 }
 
 /// What the server's processes took: CPU time for each output token, and memory against the model's
@@ -143,6 +154,16 @@ mod tests {
             Summary { concurrency: 16, n_ok: 5, throughput_tps: Some(502.0), ..Summary::default() };
         let text = line(&Level::<()> { summary, ..Level::default() });
         assert!(text.contains("n<16") && !text.contains("502"), "{text}");
+    }
+
+    #[test]
+    fn replaced_connections_are_told_level_by_level() {
+        let summary =
+            Summary { concurrency: 4, n: 9, n_ok: 9, n_stale: Some(3), ..Summary::default() };
+        let level = Level { summary, ..Level::default() };
+        let text =
+            levels_table(&ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) });
+        assert!(text.contains("\n  c=4 3 of 9 kept connections were replaced: "), "{text}");
     }
 
     #[test]

@@ -14,6 +14,9 @@ const ALONE: u32 = 1;
 const CROWD: u32 = 16;
 /// Fewer ok requests than this have no 99th percentile, only a largest value.
 const P99_REQUESTS_MIN: u64 = 100;
+/// Share of requests whose kept connection was replaced, above which a row says so: each of them has
+/// a connect in its TTFT.
+const REPLACED_SHARE: f64 = 0.01;
 /// Longest reason that a note quotes, in characters: the whole text stands in the results file.
 const REASON_CHARS_MAX: usize = 200;
 /// What stands where there is no figure.
@@ -155,10 +158,21 @@ fn notes<R>(file: &ResultsFile<R>) -> String {
     let mut modes = file.levels.iter().map(|level| level.summary.start_mode.as_str());
     notes.extend(modes.find(|mode| mode.starts_with("open")).map(str::to_owned));
     notes.extend(file.levels.iter().filter_map(level_note));
+    notes.extend(replaced_note(&file.levels));
     let crowd = file.levels.iter().find(|level| level.summary.concurrency == CROWD);
     notes.extend(crowd.or(file.levels.last()).and_then(hardware_note));
     notes.retain(|note| !note.is_empty());
     notes.join(", ")
+}
+
+/// "760 of 800 kept connections were replaced", where it was more than a few.
+fn replaced_note<R>(levels: &[Level<R>]) -> Option<String> {
+    let sum =
+        |get: fn(&Summary) -> u64| levels.iter().map(|level| get(&level.summary)).sum::<u64>();
+    let (replaced, n) = (sum(|summary| summary.n_stale.unwrap_or(0)), sum(|summary| summary.n));
+    let share = replaced as f64 / n as f64;
+    (replaced > 0 && share > REPLACED_SHARE)
+        .then(|| format!("{replaced} of {n} kept connections were replaced"))
 }
 
 fn outcome(what: &str, reason: &Reason) -> String {
@@ -309,6 +323,17 @@ mod tests {
             ),
             "{row}"
         );
+    }
+
+    #[test]
+    fn replaced_connections_stand_in_the_notes_where_they_are_many() {
+        let with = |n_stale: u64| {
+            let mut level = level(1, 200);
+            level.summary.n_stale = Some(n_stale);
+            Row::of(&file(vec![level.clone(), level])).notes
+        };
+        assert!(with(3).contains("6 of 400 kept connections were replaced"), "{}", with(3));
+        assert!(!with(2).contains("replaced"), "{}", with(2));
     }
 
     #[test]

@@ -299,6 +299,7 @@ impl Scenario {
             finish_reason: None,
             http_status: Some(429),
             retry_after: None,
+            pause: None,
             text_sha256: None,
             text: None,
             model: None,
