@@ -7,6 +7,7 @@ mod duration;
 pub mod engine;
 pub mod http;
 pub mod inference;
+mod log;
 pub mod metrics;
 pub mod prompt;
 mod run;
@@ -14,6 +15,7 @@ mod runtime;
 pub mod signals;
 mod start_up;
 
+pub use log::log_to_stderr;
 pub use run::{ServeError, listen, run};
-pub use runtime::{log_to_stderr, raise_file_limit, runtime};
+pub use runtime::{raise_file_limit, runtime};
 pub use start_up::StartUp;

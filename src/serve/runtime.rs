@@ -1,12 +1,9 @@
-//! The threads of the HTTP side, and where its log lines go.
+//! The threads of the HTTP side, and its limit of open files.
 
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
-use tracing_subscriber::EnvFilter;
-
-use super::cli::LogFormat;
 
 /// The HTTP side has little to do, and a token is cheapest with one thread: whenever one of several
 /// finds work, tokio wakes another to look for more, so each token would wake two of them.
@@ -41,16 +38,6 @@ pub fn raise_file_limit() -> io::Result<u64> {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     }
     Ok(hard)
-}
-
-/// Sends log lines to stderr. `RUST_LOG` chooses which; by default those of level info and above.
-pub fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match format {
-        LogFormat::Text => lines.with_ansi(false).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
-    }
 }
 
 #[cfg(test)]

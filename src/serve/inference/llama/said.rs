@@ -2,11 +2,7 @@
 //!
 //! Its log belongs to the process, and it calls back on the thread that called it: a register for
 //! each thread keeps apart what is said of models that are loaded at the same time.
-//!
-//! Some of it quotes what clients sent, so nothing of it reaches the log with its control characters
-//! as they are: a line end would begin a line that nobody wrote.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 /// llama.cpp logs sizes in mebibytes with two decimals.
@@ -75,10 +71,9 @@ pub(super) fn logged(level: Level, text: &str) {
     if text.is_empty() || text.chars().all(|c| c == '.') {
         return;
     }
-    let line = one_line(text);
     match level {
-        Level::Error | Level::Warning => tracing::debug!(target: "llama.cpp", "{line}"),
-        Level::Other => tracing::trace!(target: "llama.cpp", "{line}"),
+        Level::Error | Level::Warning => tracing::debug!(target: "llama.cpp", "{text}"),
+        Level::Other => tracing::trace!(target: "llama.cpp", "{text}"),
     }
     said(|said| {
         if level == Level::Error {
@@ -106,31 +101,15 @@ pub(super) fn written(text: &str) {
         heard.extend(text.char_indices().take_while(|(at, _)| *at < room).map(|(_, c)| c));
         true
     });
-    let line = one_line(text.trim_end());
-    if !listened && !line.is_empty() {
-        tracing::warn!(target: "llama.cpp", "{line}");
+    let text = text.trim_end();
+    if !listened && !text.is_empty() {
+        tracing::warn!(target: "llama.cpp", "{text}");
     }
 }
 
 fn said<T: Default>(with: impl FnOnce(&mut Said) -> T) -> T {
     // A thread that is about to end has no register any more.
     SAID.try_with(|said| with(&mut said.borrow_mut())).unwrap_or_default()
-}
-
-/// The text with its control characters spelled out.
-fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    let mut line = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    Cow::Owned(line)
 }
 
 #[derive(Debug, PartialEq)]
@@ -204,9 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_is_one_line_and_has_an_end() {
-        assert_eq!(one_line("pattern foo\nINJ\u{1b}[31m é"), "pattern foo\\nINJ\\u{1b}[31m é");
-        assert!(matches!(one_line("plain"), Cow::Borrowed(_)));
+    fn what_it_writes_has_an_end() {
         let ((), heard) = hear(|| (0..1000).for_each(|_| written("größer ")));
         assert!((HEARD_BYTES_MAX - 8..=HEARD_BYTES_MAX + 1).contains(&heard.len()), "{heard}");
         assert_eq!(hear(|| written("next\n")), ((), "next".to_owned()));
