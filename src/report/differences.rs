@@ -1,6 +1,7 @@
 //! What is not the same in two runs, and which figures it makes incomparable: another workload is
 //! no change of speed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -125,19 +126,109 @@ pub fn of_runs(a: &Meta, b: &Meta) -> Vec<Difference> {
     let both_weights = if_said(weights_a.is_some() && weights_b.is_some(), Bearing::All);
     let both_temperatures =
         if_said(a.temperature.is_some() && b.temperature.is_some(), Bearing::Answers);
+    let (config_a, config_b) = configs(a, b);
+    let endpoints = (at(&config_a, "target.endpoint"), at(&config_b, "target.endpoint"));
+    let both_endpoints = if_said(!endpoints.0.is_null() && !endpoints.1.is_null(), Bearing::All);
     let work = [
         ("base_model", json!(weights_a), json!(weights_b), both_weights),
         ("prompts", prompts_a, prompts_b, Bearing::All),
         ("max_tokens", json!(a.max_tokens), json!(b.max_tokens), Bearing::Answers),
         ("ignore_eos", json!(a.ignore_eos), json!(b.ignore_eos), Bearing::Answers),
         ("temperature", json!(a.temperature), json!(b.temperature), both_temperatures),
+        ("open_rate_per_s", json!(a.open_rate_per_s), json!(b.open_rate_per_s), Bearing::All),
+        ("endpoint", endpoints.0, endpoints.1, both_endpoints),
     ];
     let [settings_a, settings_b] = [a, b].map(settings);
     let settings = settings_a.into_iter().zip(settings_b);
     let rest = settings.map(|((what, a), (_, b))| (what, a, b, Bearing::None));
-    let differing = work.into_iter().chain(rest).filter(|(_, a, b, _)| a != b);
+    let (only_a, only_b) = other_settings(&config_a, &config_b);
+    let config = ("config", only_a, only_b, Bearing::None);
+    let differing = work.into_iter().chain(rest).chain([config]).filter(|(_, a, b, _)| a != b);
     let difference = |(what, a, b, bearing)| Difference { what, concurrency: None, a, b, bearing };
     differing.map(difference).collect()
+}
+
+/// `chat` or `completions`, where the file says it.
+pub fn endpoint(meta: &Meta) -> Option<String> {
+    let (settings, _) = configs(meta, meta);
+    Some(at(&settings, "target.endpoint").as_str()?.to_owned())
+}
+
+/// A config's settings by dotted key.
+type Settings = BTreeMap<String, Value>;
+
+/// The settings of two runs: with their defaults where both files hold them, else as far as both
+/// configs' texts go; empty where they cannot be compared.
+fn configs(a: &Meta, b: &Meta) -> (Settings, Settings) {
+    let effective = |meta: &Meta| meta.config.as_ref()?.effective.clone();
+    let text = |meta: &Meta| toml::from_str::<Value>(meta.config.as_ref()?.text.as_ref()?).ok();
+    let both = effective(a).zip(effective(b)).or_else(|| text(a).zip(text(b)));
+    let Some((a, b)) = both else { return Default::default() };
+    let flat = |config: Value| {
+        let mut settings = Settings::new();
+        flatten("", config, &mut settings);
+        settings
+    };
+    (flat(a), flat(b))
+}
+
+fn flatten(key: &str, value: Value, into: &mut Settings) {
+    match value {
+        Value::Object(table) => {
+            for (name, value) in table {
+                let key = if key.is_empty() { name } else { format!("{key}.{name}") };
+                flatten(&key, value, into);
+            }
+        }
+        value => {
+            into.insert(key.to_owned(), value);
+        }
+    }
+}
+
+fn at(settings: &Settings, key: &str) -> Value {
+    settings.get(key).cloned().unwrap_or_default()
+}
+
+/// Keys that are named elsewhere in what differs, are no setting of the measurement, or are seen
+/// from the levels that both runs have.
+const NAMED_ELSEWHERE: [&str; 20] = [
+    "target.name",
+    "target.change",
+    "target.precision",
+    "target.base_url",
+    "target.model",
+    "target.base_model",
+    "target.accept_models",
+    "target.endpoint",
+    "target.price.",
+    "engine.",
+    "hardware.",
+    "model.",
+    "workload.prompts",
+    "workload.max_tokens",
+    "workload.ignore_eos",
+    "workload.temperature",
+    "workload.client",
+    "workload.concurrency",
+    "workload.open_rate",
+    "sweep.",
+];
+
+/// The settings that differ and that nothing else names, as one table for each run.
+fn other_settings(a: &Settings, b: &Settings) -> (Value, Value) {
+    let is_new = |key: &&String| {
+        let named =
+            |known: &&str| key.as_str() == *known || known.ends_with('.') && key.starts_with(known);
+        !NAMED_ELSEWHERE.iter().any(named)
+    };
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).filter(is_new).collect();
+    let differing: Vec<&String> = keys.into_iter().filter(|key| at(a, key) != at(b, key)).collect();
+    let of = |settings: &Settings| {
+        let values = differing.iter().map(|key| ((*key).clone(), at(settings, key)));
+        if differing.is_empty() { Value::Null } else { Value::Object(values.collect()) }
+    };
+    (of(a), of(b))
 }
 
 /// What the weights are, where a config says it: else a model has another id with each provider.
@@ -283,6 +374,39 @@ mod tests {
             assert!(spoilt(figure, 1), "{figure:?}");
         }
         assert!(!found[1].spoils(Figure::E2e, 1), "the change is what is asked about");
+    }
+
+    #[test]
+    fn every_setting_that_differs_is_named() {
+        use crate::results::record::ConfigText;
+        let meta = |effective: Value| Meta {
+            config: Some(ConfigText { effective: Some(effective), ..ConfigText::default() }),
+            ..Meta::default()
+        };
+        let chat = json!({"target": {"endpoint": "chat"}, "workload": {"warmup": 0, "n": 1}});
+        let other = json!({
+            "target": {"endpoint": "completions", "omit_body": ["stream_options"]},
+            "workload": {"warmup": 3, "n": 1},
+        });
+        let found = of_runs(&meta(chat.clone()), &meta(other));
+        let said: Vec<String> = found.iter().map(Difference::sentence).collect();
+        assert!(
+            said[0].starts_with("endpoint: \"chat\" → \"completions\" (no verdict"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("workload.warmup") && said[1].contains("omit_body"), "{said:?}");
+        assert!(!said[1].contains("workload.n\""), "{said:?}");
+        assert!(sentences(&meta(chat.clone()), &meta(chat)).is_empty());
+    }
+
+    #[test]
+    fn another_rate_of_arrivals_is_other_work() {
+        let meta = |rate| Meta { open_rate_per_s: Some(rate), ..Meta::default() };
+        let found = of_runs(&meta(5.0), &meta(40.0));
+        assert!(
+            found[0].what == "open_rate_per_s" && found[0].spoils(Figure::Ttft, 1),
+            "{found:?}"
+        );
     }
 
     #[test]

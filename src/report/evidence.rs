@@ -171,12 +171,20 @@ pub fn level_points(file: &BriefFile) -> Vec<LevelPoint> {
             throughput_tps: throughput(level).filter(|tps| *tps > 0.0)?,
         })
     };
-    file.levels.iter().filter_map(point).collect()
+    // Little's law of a closed loop: in an open one nothing waits for what is ahead of it.
+    file.levels.iter().filter(|level| !level.is_open()).filter_map(point).collect()
 }
 
-/// The level at a concurrency.
+/// The level at a concurrency: of a closed loop, for an open one keeps none.
 pub fn level_at(file: &BriefFile, concurrency: u32) -> Option<&BriefLevel> {
-    file.levels.iter().find(|level| level.summary.concurrency == concurrency)
+    let mut closed = file.levels.iter().filter(|level| !level.is_open());
+    closed.find(|level| level.summary.concurrency == concurrency)
+}
+
+/// The level that stands at the same place of another run's ladder.
+pub fn counterpart<'a>(file: &'a BriefFile, level: &BriefLevel) -> Option<&'a BriefLevel> {
+    let place = |level: &BriefLevel| level.rung().unwrap_or(level.summary.concurrency);
+    file.levels.iter().find(|other| place(other) == place(level))
 }
 
 /// The level with the largest throughput among those that are not invalid.

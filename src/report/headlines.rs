@@ -1,6 +1,6 @@
 //! "How far behind am I": each target against the reference, in a sentence.
 
-use super::evidence::{busiest, level_at, price_per_output_mtok, throughput};
+use super::evidence::{busiest, counterpart, level_at, price_per_output_mtok, throughput};
 use crate::analyse::headline::{TargetFigures, sentence};
 use crate::results::brief::{BriefFile, BriefLevel};
 use crate::results::record::Verdict;
@@ -73,10 +73,11 @@ fn figures(
     let believed = |level: &&BriefLevel| level.verdict != Verdict::Invalid;
     let single = level_at(file, 1).filter(believed);
     let median = |name| single.and_then(|level| level.summary.metric(name)?.p50);
-    let common =
-        file.levels.iter().filter(believed).filter(|level| {
-            level_at(other, level.summary.concurrency).as_ref().is_some_and(believed)
-        });
+    let common = file
+        .levels
+        .iter()
+        .filter(believed)
+        .filter(|level| counterpart(other, level).as_ref().is_some_and(believed));
     let price = busiest(file).and_then(|level| price_per_output_mtok(&file.meta, level));
     TargetFigures {
         name: file.meta.target.clone(),

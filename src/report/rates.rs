@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::evidence::level_at;
 use super::shapes::network_s;
 use crate::analyse::crossover::{Line, Point};
 use crate::analyse::explorer::Rates;
@@ -83,7 +84,7 @@ fn counts(request: &Brief) -> bool {
 }
 
 fn at<'a>(run: &&'a StoredRun, concurrency: u32) -> Option<&'a BriefLevel> {
-    run.file.levels.iter().find(|level| level.summary.concurrency == concurrency)
+    level_at(&run.file, concurrency)
 }
 
 fn of_target(name: &str, runs: &[&StoredRun]) -> Option<TargetRates> {
@@ -178,7 +179,8 @@ fn sharing(
 ) -> (f64, f64) {
     let p50 =
         |level: &BriefLevel, name: &str| level.summary.metric(name).and_then(|stats| stats.p50);
-    let most = run.file.levels.iter().max_by_key(|level| level.summary.concurrency);
+    let closed = run.file.levels.iter().filter(|level| !level.is_open());
+    let most = closed.max_by_key(|level| level.summary.concurrency);
     let measured = most.filter(|level| level.summary.concurrency > 1).and_then(|level| {
         let others = f64::from(level.summary.concurrency - 1);
         let (ttft_1, e2e_1) = (p50(single, "ttft")?, p50(single, "e2e")?);

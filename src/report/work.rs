@@ -5,7 +5,7 @@
 //! the question; it is named all the same, and so are answers that came out longer or shorter.
 
 use super::differences::{self, Asked, Bearing, Difference};
-use super::evidence::level_at;
+use super::evidence::counterpart;
 use super::html::{escape, shortened};
 use super::svg::{COLOURS, DASHES, Style};
 use super::views::Run;
@@ -108,6 +108,10 @@ impl<'a> Works<'a> {
             "temperature" => meta
                 .temperature
                 .map_or("temperature not said".into(), |t| format!("temperature {t}")),
+            "open_rate_per_s" => meta
+                .open_rate_per_s
+                .map_or("closed loop".into(), |rate| format!("{rate} requests/s")),
+            "endpoint" => differences::endpoint(meta).unwrap_or_else(|| "endpoint not said".into()),
             _ => format!("{} starts", starts(&run.stored.file.levels)),
         };
         shortened(&value, VALUE_CHARS_MAX)
@@ -238,10 +242,7 @@ fn asked(first: &Run, other: &Run) -> Vec<Difference> {
 fn levels(first: &Run, other: &Run) -> Vec<Difference> {
     let (first, other) = (&first.stored.file, &other.stored.file);
     let asked = Asked::of(&first.meta, &other.meta);
-    let common = first
-        .levels
-        .iter()
-        .filter_map(|level| Some((level, level_at(other, level.summary.concurrency)?)));
+    let common = first.levels.iter().filter_map(|level| Some((level, counterpart(other, level)?)));
     common.flat_map(|(a, b)| differences::of_levels(a, b, asked)).collect()
 }
 

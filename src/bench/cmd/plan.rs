@@ -176,7 +176,10 @@ pub fn plan(config: &Config, pilot: Option<&BriefFile>, wanted: &[(f64, f64)]) -
             bounded_percentile: bounded(n),
             bounded_percentile_serial: bounded((n / f64::from(*concurrency)).floor()),
             forecast: pilot
-                .and_then(|file| evidence::level_at(file, *concurrency))
+                .and_then(|file| {
+                    let mut levels = file.levels.iter();
+                    levels.find(|level| level.rung().unwrap_or_default() == *concurrency)
+                })
                 .and_then(|level| forecast(level, n, wanted)),
         }
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Harness;
+use crate::bench::config::values::Positive;
 use crate::bench::config::{Config, EngineSpec, PromptReuse, PromptSource, ShapePoint};
 use crate::bench::engine::RunningServer;
 use crate::bench::process::capture::capture;
@@ -121,13 +122,19 @@ fn meta(
         client: work.client.to_string(),
         harness_version: Some(env!("SPARK_VERSION").to_owned()),
         argv: harness.argv.clone(),
-        config: Some(ConfigText { path, text: config.text.clone(), sha256 }),
+        config: Some(ConfigText {
+            path,
+            text: config.text.clone(),
+            sha256,
+            effective: serde_json::to_value(config).ok(),
+        }),
         repeat: Some(repeat),
         interleaved_with: None,
         resumed_from: Vec::new(),
         temperature: Some(work.temperature.get()),
         seeds,
         timeouts_s: timeouts.map(|(name, limit)| (name.to_owned(), seconds(limit.0))).into(),
+        open_rate_per_s: work.open_rate.map(Positive::get),
         stutter_ms: Some(work.stutter_ms.get()),
         prompt_reuse: Some(match work.prompt_reuse {
             PromptReuse::Forbid => "forbid".to_owned(),

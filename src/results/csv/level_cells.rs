@@ -54,6 +54,7 @@ fn run_cells(run: &StoredRun) -> Cells {
         ("prompts_sha256", Cell::Text(meta.prompts_sha256.clone())),
         ("max_tokens", Cell::Count(Some(meta.max_tokens))),
         ("ignore_eos", Cell::YesNo(Some(meta.ignore_eos))),
+        ("open_rate_per_s", Cell::Float(meta.open_rate_per_s)),
         ("requests_asked_for", Cell::Count(Some(meta.n))),
         ("repeat", Cell::Count(meta.repeat.map(u64::from))),
         ("client", Cell::text(&meta.client)),

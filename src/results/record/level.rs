@@ -37,6 +37,12 @@ pub struct Level<R = RequestRecord> {
 }
 
 impl<R> Level<R> {
+    /// Whether requests arrived at their own times, whatever was in flight: such a level is none of
+    /// c requests in flight, though that many may have been at most.
+    pub fn is_open(&self) -> bool {
+        self.summary.start_mode.starts_with("open")
+    }
+
     /// Which level of the config's ladder it is; `None` where an older file does not tell.
     pub fn rung(&self) -> Option<u32> {
         let closed = !self.summary.start_mode.starts_with("open");

@@ -76,6 +76,9 @@ pub struct Meta {
     /// Threshold of the stutter figures.
     #[serde(default)]
     pub stutter_ms: Option<f64>,
+    /// Requests that arrive each second, in an open loop; null in a closed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_rate_per_s: Option<f64>,
     /// `forbid` or `allow`.
     #[serde(default)]
     pub prompt_reuse: Option<String>,
@@ -100,7 +103,7 @@ pub struct Meta {
 }
 
 /// The config of a run: verbatim, and its identity.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigText {
     /// Path as it was named; null for a run from flags.
     pub path: Option<String>,
@@ -108,6 +111,9 @@ pub struct ConfigText {
     pub text: Option<String>,
     /// SHA-256 of everything that decides what is measured.
     pub sha256: String,
+    /// The settings with their defaults, of a run from flags too. Not in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<serde_json::Value>,
 }
 
 /// What answered.

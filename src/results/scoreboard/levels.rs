@@ -26,6 +26,11 @@ pub fn levels_table<R>(file: &ResultsFile<R>) -> String {
     if file.levels.is_empty() {
         return text;
     }
+    if file.levels.iter().any(Level::is_open) {
+        let rate = meta.open_rate_per_s.map(|rate| format!(" of {rate} requests/s"));
+        let rate = rate.unwrap_or_default();
+        text.push_str(&format!("open loop{rate}: c is the most that were in flight\n"));
+    }
     text.push_str(HEAD);
     text.push('\n');
     let mut levels: Vec<&Level<R>> = file.levels.iter().collect();

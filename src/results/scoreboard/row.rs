@@ -1,7 +1,9 @@
 //! One run as one row.
 
 use crate::results::escape::markdown_cell;
-use crate::results::record::{Hardware, Level, Reason, ResultsFile, Severity, Summary, Verdict};
+use crate::results::record::{
+    Hardware, Level, Meta, Reason, ResultsFile, Severity, Summary, Verdict,
+};
 
 /// The table's head; the columns are those of the lesson.
 pub const HEADER: &str = "\
@@ -70,7 +72,8 @@ impl Figure {
 impl Row {
     /// The row of one results file.
     pub fn of<R>(file: &ResultsFile<R>) -> Self {
-        let at = |c: u32| file.levels.iter().find(|level| level.summary.concurrency == c);
+        let closed = || file.levels.iter().filter(|level| !level.is_open());
+        let at = |c: u32| closed().find(|level| level.summary.concurrency == c);
         let meta = &file.meta;
         Self {
             date: meta.date.chars().take(10).collect(),
@@ -155,8 +158,9 @@ fn notes<R>(file: &ResultsFile<R>) -> String {
     // Greedy and closed loops are what tables are of; anything else is other work in the same table.
     let sampled = meta.temperature.filter(|temperature| *temperature != 0.0);
     notes.extend(sampled.map(|temperature| format!("temperature {temperature}")));
-    let mut modes = file.levels.iter().map(|level| level.summary.start_mode.as_str());
-    notes.extend(modes.find(|mode| mode.starts_with("open")).map(str::to_owned));
+    notes.extend(
+        file.levels.iter().filter(|level| level.is_open()).map(|level| open_note(meta, level)),
+    );
     notes.extend(file.levels.iter().filter_map(level_note));
     notes.extend(replaced_note(&file.levels));
     let crowd = file.levels.iter().find(|level| level.summary.concurrency == CROWD);
@@ -173,6 +177,21 @@ fn replaced_note<R>(levels: &[Level<R>]) -> Option<String> {
     let share = replaced as f64 / n as f64;
     (replaced > 0 && share > REPLACED_SHARE)
         .then(|| format!("{replaced} of {n} kept connections were replaced"))
+}
+
+/// "open loop, 5 requests/s (open_poisson): TTFT 125 / 200 ms, 16.9 tok/s": what a table of
+/// concurrencies has no column for.
+fn open_note<R>(meta: &Meta, level: &Level<R>) -> String {
+    let summary = &level.summary;
+    let rate = meta.open_rate_per_s.map(|rate| format!(", {rate} requests/s")).unwrap_or_default();
+    let p50 = |metric: &str| summary.metric(metric).and_then(|stats| stats.p50);
+    format!(
+        "open loop{rate} ({}): TTFT {} / {} ms, {} tok/s",
+        summary.start_mode,
+        milliseconds(p50("ttft")),
+        ttft_p99(summary),
+        number(p50("decode_tps"), 1)
+    )
 }
 
 fn outcome(what: &str, reason: &Reason) -> String {
@@ -234,7 +253,7 @@ fn gpu_note(hardware: &Hardware) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Flag, Gpu, Meta, MetricStats, MetricTable};
+    use crate::results::record::{Flag, Gpu, MetricStats, MetricTable};
     use std::collections::BTreeMap;
 
     fn level(c: u32, n_ok: u64) -> Level {
@@ -279,6 +298,17 @@ mod tests {
             "| 2026-10-20 | spark-naive | baseline | 125 / 200 | 16.9 | 16.5 | \
              bf16, n=200, sha 3f2c9e1 |"
         );
+    }
+
+    #[test]
+    fn an_open_loop_is_no_concurrency() {
+        let mut open = level(16, 200);
+        open.summary.start_mode = "open_poisson".into();
+        let mut run = file(vec![open]);
+        run.meta.open_rate_per_s = Some(5.0);
+        let row = Row::of(&run).markdown();
+        assert!(row.contains("| - | - | - |"), "no cell of c=16 is its own: {row}");
+        assert!(row.contains("open loop, 5 requests/s (open_poisson): TTFT 125 / 200 ms"), "{row}");
     }
 
     #[test]

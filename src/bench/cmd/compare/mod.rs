@@ -81,7 +81,7 @@ impl Comparison {
         let common: Vec<(&BriefLevel, &BriefLevel)> = a
             .levels
             .iter()
-            .filter_map(|level| Some((level, evidence::level_at(&b, level.summary.concurrency)?)))
+            .filter_map(|level| Some((level, evidence::counterpart(&b, level)?)))
             .collect();
         let asked = Asked::of(&a.meta, &b.meta);
         for (level_a, level_b) in &common {

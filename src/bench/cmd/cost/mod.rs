@@ -95,7 +95,7 @@ fn work_of(run: &StoredRun, level: &BriefLevel) -> Result<Workload, BadInput> {
         return Ok(evidence::work_of(level));
     }
     let whole = store::read_brief(&run.path, Gaps::Drop).map_err(unreadable)?;
-    let level = evidence::level_at(&whole, level.summary.concurrency).unwrap_or(level);
+    let level = evidence::counterpart(&whole, level).unwrap_or(level);
     Ok(evidence::work_of(level))
 }
 

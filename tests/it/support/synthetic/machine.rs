@@ -35,6 +35,7 @@ impl Scenario {
                 path: Some("configs/desk.toml".into()),
                 text: Some(format!("[target]\nname = \"{}\"\n", self.target)),
                 sha256: "ab".repeat(32),
+                effective: None,
             }),
             stutter_ms: Some(200.0),
             protocol: Some("http/1.1".into()),
