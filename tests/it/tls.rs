@@ -57,7 +57,8 @@ fn a_peer_that_speaks_no_tls_or_says_nothing_is_a_tls_failure() {
     let server = ScriptedServer::start(vec![vec![Step::Hang]]);
     let url = server.url().replace("http://", "https://");
     let mut silent = endpoint(&url);
-    silent.timeouts.connect = Some(Duration::from_millis(200));
+    // TCP is there at once; TLS never is.
+    silent.timeouts.connect = Some(Duration::from_secs(1));
     let trace = one_of(&silent);
     assert_eq!(trace.outcome.failure(), Some(FailureClass::Tls), "{:?}", trace.outcome);
     assert!(trace.stamps.connected.is_some(), "TCP stood");

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::patience::wait_until;
+
 /// One thing that the server does after it has read a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -26,6 +28,8 @@ pub(crate) enum Step {
     Close,
     /// Closes the connection with a RST.
     Reset,
+    /// Waits until the server has read so many requests, whichever connections they came on.
+    AwaitRequests(usize),
     /// Waits until bytes of the next request have arrived, and leaves them unread.
     AwaitNext,
     /// Sends a FIN and keeps the socket: whatever still comes is taken without a word.
@@ -129,7 +133,9 @@ pub(super) fn serve(mut stream: impl Peer, scripts: &[Script], requests: &Mutex<
         };
         let script = &scripts[number.min(scripts.len() - 1)];
         for step in script {
-            if run(step, &mut stream).is_err() {
+            if let Step::AwaitRequests(n) = step {
+                wait_until("enough requests", || requests.lock().unwrap().len() >= *n);
+            } else if run(step, &mut stream).is_err() {
                 return;
             }
         }
@@ -153,6 +159,7 @@ fn run(step: &Step, stream: &mut impl Peer) -> std::io::Result<()> {
             std::thread::sleep(*pause);
             Ok(())
         }
+        Step::AwaitRequests(_) => unreachable!("what knows all connections does it"),
         Step::Close => ended(),
         Step::Reset => {
             let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
