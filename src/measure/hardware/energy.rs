@@ -165,8 +165,8 @@ pub(super) fn per_token(
     let seconds = window.length().as_secs_f64();
     let found = match load.wall_power_w {
         Some(watts) => Ok((watts * seconds, EnergySource::WallPower)),
-        None if !out.gpus.is_empty() => of_gpus(&out.gpus),
-        None => of_packages(out),
+        None if !out.gpus.is_empty() => of_gpus(&out.gpus, reasons),
+        None => of_packages(out, reasons),
     };
     let (joules, source) = match found {
         Ok(found) => found,
@@ -211,12 +211,17 @@ fn counts(gpu: &GpuFigures, gpus: &[GpuFigures]) -> bool {
     !gpus.iter().any(|gpu| gpu.used_by_server == Some(true)) || gpu.used_by_server == Some(true)
 }
 
-fn of_gpus(gpus: &[GpuFigures]) -> Result<(f64, EnergySource), String> {
+fn of_gpus(
+    gpus: &[GpuFigures],
+    reasons: &BTreeMap<String, String>,
+) -> Result<(f64, EnergySource), String> {
     let mut total = 0.0;
     let mut worst = EnergySource::Counter;
     for gpu in gpus.iter().filter(|gpu| counts(gpu, gpus)) {
         let (Some(joules), Some(source)) = (gpu.energy_j, gpu.energy_source) else {
-            return Err(format!("GPU {} gives no energy figure", gpu.index));
+            let why = reasons.get(&format!("gpus.{}.energy_j", gpu.index));
+            let why = why.map_or("no figure", String::as_str);
+            return Err(format!("no energy of GPU {}: {why}", gpu.index));
         };
         total += joules;
         worst = worst.max(source);
@@ -224,11 +229,15 @@ fn of_gpus(gpus: &[GpuFigures]) -> Result<(f64, EnergySource), String> {
     Ok((total, worst))
 }
 
-fn of_packages(out: &Figures) -> Result<(f64, EnergySource), String> {
+fn of_packages(
+    out: &Figures,
+    reasons: &BTreeMap<String, String>,
+) -> Result<(f64, EnergySource), String> {
     let joules = out.host.as_ref().and_then(|host| host.cpu_energy_j);
-    joules
-        .map(|joules| (joules, EnergySource::Rapl))
-        .ok_or_else(|| "no GPU, and the CPU's energy counter cannot be read".to_owned())
+    joules.map(|joules| (joules, EnergySource::Rapl)).ok_or_else(|| {
+        let why = reasons.get("host.cpu_energy_j").map_or("no figure", String::as_str);
+        format!("no GPU, and no energy of the CPU: {why}")
+    })
 }
 
 /// Watts at rest of what the level's energy is from.

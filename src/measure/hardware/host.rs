@@ -165,8 +165,9 @@ fn server(
         major_faults: faults.ok().map(whole),
     };
     if figures.cpu_s_per_output_token.is_none() {
-        let why = "no CPU time, or the number of tokens in the window is not known";
-        because("server.cpu_s_per_output_token", why.to_owned());
+        let no_tokens = || "the number of tokens in the window is not known, or 0".to_owned();
+        let why = cpu.err().map_or_else(no_tokens, |error| error.to_string());
+        because("server.cpu_s_per_output_token", why);
     }
     if figures.rss_bytes_max.is_none() {
         because("server.rss_bytes_max", "no sample of it in the window".to_owned());

@@ -201,6 +201,20 @@ fn without_a_device_the_cpu_package_gives_the_energy() {
     assert_eq!((server.rss_bytes_max, server.pss_bytes_max), (Some(1_000), Some(900)));
 }
 
+/// A counter that can be read is not said to be unreadable where its readings end too soon.
+#[test]
+fn energy_that_is_missing_says_what_the_counter_itself_says() {
+    let mut samples = samples(Vec::new());
+    samples.host.readings.truncate(20);
+    let figures = figures(&samples, steady(), &load());
+    assert_eq!(figures.joules_per_output_token, None);
+    let uncovered = "the readings do not reach both ends of the window";
+    assert_eq!(figures.reasons["host.cpu_energy_j"], uncovered);
+    let why = &figures.reasons["joules_per_output_token"];
+    assert_eq!(*why, format!("no GPU, and no energy of the CPU: {uncovered}"));
+    assert_eq!(figures.reasons["server.cpu_s_per_output_token"], uncovered);
+}
+
 #[test]
 fn a_wall_meter_stands_before_every_other_source() {
     let load = Load { wall_power_w: Some(85.0), ..load() };
