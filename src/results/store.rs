@@ -434,12 +434,29 @@ pub fn read_folder(dir: &Path, part: Part) -> Result<Vec<StoredRun>, StoreError>
     Ok(without_resumed(read_all(list(dir)?, |path| part.read(path))?))
 }
 
-/// Reads each `*.json` of one folder whole, interrupted runs that were taken up later included.
+/// What a folder holds of earlier runs.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Whole, interrupted ones that were taken up later included.
+    pub runs: Vec<StoredRun<RequestRecord>>,
+    /// Files that are none, or cannot be read.
+    pub unreadable: Vec<StoreError>,
+}
+
+/// Reads each `*.json` of one folder whole. One that cannot be read keeps nobody from the others.
 ///
 /// # Errors
-/// As [`read_many`].
-pub fn read_history(dir: &Path) -> Result<Vec<StoredRun<RequestRecord>>, StoreError> {
-    read_all(list(dir)?, read)
+/// If the folder cannot be read.
+pub fn read_history(dir: &Path) -> Result<History, StoreError> {
+    let mut history = History::default();
+    for path in list(dir)? {
+        match read_all(vec![path], read) {
+            Ok(run) => history.runs.extend(run),
+            Err(error) => history.unreadable.push(error),
+        }
+    }
+    history.runs.sort_by_key(StoredRun::name);
+    Ok(history)
 }
 
 fn read_all<R>(
@@ -622,7 +639,11 @@ mod tests {
             "alone it is all there is"
         );
         assert_eq!(read_folder(dir.path(), Part::Records(Gaps::Keep)).unwrap().len(), 2);
-        assert_eq!(read_history(dir.path()).unwrap().len(), 3, "for one that resumes once more");
+        fs::write(dir.path().join("notes.json"), "[\"nothing measured\"]").unwrap();
+        let history = read_history(dir.path()).unwrap();
+        assert_eq!(history.runs.len(), 3, "for one that resumes once more");
+        let [error] = history.unreadable.as_slice() else { panic!("{:?}", history.unreadable) };
+        assert!(error.to_string().contains("notes.json"), "{error}");
     }
 
     #[test]

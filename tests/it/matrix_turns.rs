@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::matrix::{ANY_PORT, Bench, GOOD, SHORT, text, wait_for_journal};
+use crate::support::matrix::{ANY_PORT, BENCH, Bench, GOOD, SHORT, text, wait_for_journal};
 use crate::support::nvml_stub::NvmlStub;
 use crate::support::scripted::{ScriptedServer, Step, good_answer};
 
@@ -162,9 +162,18 @@ fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
         harness.kill().unwrap();
         harness.wait().unwrap();
     }
+    // Somebody recovers it by hand first, and keeps notes beside it.
+    let results = bench.path("results");
+    let journals = fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    let journal = journals.into_iter().find(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    let recovered = std::process::Command::new(BENCH).arg("recover").arg(journal.unwrap()).output();
+    assert!(recovered.unwrap().status.success());
+    fs::write(results.join("notes.json"), "[1]").unwrap();
     let output = bench.matrix(configs, &["--resume"]).output().unwrap();
+    fs::remove_file(results.join("notes.json")).unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("taken over from one file") && said.contains("notes.json"), "{said}");
     for place in
         ["[1/3] good c=1: measured already (", "[2/3] good c=2: ", "[3/3] good c=3 100/100"]
     {

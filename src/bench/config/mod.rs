@@ -167,6 +167,11 @@ impl Config {
                 return Err((vec!["target", "key_env"], text.into()));
             }
         }
+        if self.slo.ttft.is_some() != self.slo.tpot.is_some() {
+            let text = "[slo] takes both bounds, ttft and tpot: a request is good within both";
+            let there = if self.slo.ttft.is_some() { "ttft" } else { "tpot" };
+            return Err((vec!["slo", there], text.into()));
+        }
         if let Some(fault) = work.shape.as_ref().and_then(shape::Shape::fault) {
             return Err((vec!["workload", "shape"], fault));
         }
@@ -248,6 +253,8 @@ model = "m"
                 .starts_with("c.toml:9: workload.warmup is the text")
         );
         assert!(with("[workload]\nstall_timeout = 10\n").contains("c.toml:9: "));
+        let half = with("[slo]\nttft = \"1s\"\n");
+        assert!(half.starts_with("c.toml:9: ") && half.contains("both bounds"), "{half}");
         assert!(with("[workload]\nconcurrency = [1, 0]\n").starts_with("c.toml:9: concurrency 0"));
         assert!(with("[workload]\nmax_attempts = 3\n").starts_with("c.toml:9: max_attempts 3 is"));
         assert!(with("[worklod]\n").contains("did you mean \"workload\""));

@@ -74,12 +74,16 @@ impl Earlier {
                 Err(error) => progress.warn(&format!("failed to {error}")),
             }
         }
-        let runs = store::read_history(folder).unwrap_or_else(|error| {
+        let history = store::read_history(folder).unwrap_or_else(|error| {
             let text = anyhow::Error::from(error);
-            progress.say(&format!("nothing to resume: failed to {text:#}"));
-            Vec::new()
+            progress.warn(&format!("nothing to resume: failed to {text:#}"));
+            store::History::default()
         });
-        Ok(Self { runs })
+        for error in history.unreadable {
+            let text = anyhow::Error::from(error);
+            progress.warn(&format!("nothing is taken over from one file: failed to {text:#}"));
+        }
+        Ok(Self { runs: history.runs })
     }
 
     /// The finished level at that concurrency of a run with that identity, and its file's name.

@@ -199,6 +199,13 @@ impl Summary {
         self.start_mode.starts_with("open") || self.n_ok >= u64::from(self.concurrency)
     }
 
+    /// What ended the level before it had as many ok requests as were asked for, in words.
+    pub fn cap(&self) -> Option<String> {
+        let caps = ["max_attempts", "max_duration", "max_cost"];
+        let cap = caps.into_iter().find(|cap| *cap == self.ended_by)?;
+        Some(format!("stopped by {cap} after {} ok", self.n_ok))
+    }
+
     /// The figures of one metric, if the level has them.
     pub fn metric(&self, name: &str) -> Option<&MetricStats> {
         self.metrics.0.get(name)

@@ -40,6 +40,9 @@ pub fn levels_table<R>(file: &ResultsFile<R>) -> String {
     }
     text.push_str(&server_table(file, &levels));
     for level in &levels {
+        if let Some(cap) = level.summary.cap() {
+            text.push_str(&format!("  c={} {cap}\n", level.summary.concurrency));
+        }
         text.push_str(&replaced_line(&level.summary));
         for flag in &level.flags {
             let (name, why) = (terminal(&flag.name), terminal(&flag.text));

@@ -212,7 +212,7 @@ fn level_note<R>(level: &Level<R>) -> Option<String> {
             .collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
-    let mut parts = Vec::new();
+    let mut parts: Vec<String> = summary.cap().into_iter().collect();
     parts.extend(named(Severity::Invalid).map(|names| format!("invalid: {names}")));
     parts.extend(named(Severity::Flagged).map(|names| format!("flagged: {names}")));
     if summary.n_err > 0 {
@@ -334,6 +334,7 @@ mod tests {
         bad.verdict = Verdict::Invalid;
         bad.summary.n = 200;
         bad.summary.n_err = 3;
+        bad.summary.ended_by = "max_duration".into();
         bad.summary.errors = BTreeMap::from([("http_429".to_owned(), 3)]);
         let flag = |name: &str, severity| Flag {
             name: name.into(),
@@ -348,8 +349,8 @@ mod tests {
         assert!(row.contains("| ~~16.5~~ |"), "{row}");
         assert!(
             row.ends_with(
-                "sha 3f2c9e1, c=16 invalid: error_rate; flagged: drift; \
-                 3 of 200 failed (http_429 3), GPU 93 % 54 W (c=16) |"
+                "sha 3f2c9e1, c=16 stopped by max_duration after 197 ok; invalid: error_rate; \
+                 flagged: drift; 3 of 200 failed (http_429 3), GPU 93 % 54 W (c=16) |"
             ),
             "{row}"
         );
