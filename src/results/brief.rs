@@ -1,4 +1,4 @@
-//! What the analyses ask of a request, in a seventh of the memory that its record takes.
+//! What the analyses ask of a request, in a fifth of the memory that its record takes.
 //!
 //! A night's run holds millions of records. `report`, `predict`, `compare` and the like need all of
 //! them at once, since they sort and pair them, but of each only times and counts.
