@@ -127,9 +127,13 @@ impl<'a> Chunk<'a> {
     /// # Errors
     /// If it is no JSON that a strict reader takes, or no object.
     pub fn parse(data: &'a [u8]) -> Result<Self, serde_json::Error> {
-        let Lenient(object) = serde_json::from_slice::<Lenient<Self>>(data)?;
-        let chunk = object.ok_or_else(|| serde::de::Error::custom("no object"))?;
-        Ok(Self { data, ..chunk })
+        // Of a list a struct would be read as well, field by field.
+        if data.trim_ascii_start().first() == Some(&b'[') {
+            return Err(serde::de::Error::custom("a list in an object's place"));
+        }
+        let mut chunk: Self = serde_json::from_slice(data)?;
+        chunk.data = data;
+        Ok(chunk)
     }
 
     /// Hands every piece of generated text in this chunk to `take`; empty ones are none.
