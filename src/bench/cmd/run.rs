@@ -228,7 +228,10 @@ impl Args {
             tokenizer: self.tokenizer,
             ca_file: self.ca_file,
         };
-        let defaults = Workload::default();
+        let mut defaults = Workload::default();
+        if self.open_rate.is_some() {
+            defaults.concurrency = Ladder::one();
+        }
         let workload = Workload {
             prompts: self.prompts.map_or(defaults.prompts, |path| vec![path]),
             concurrency: self.concurrency.unwrap_or(defaults.concurrency),

@@ -30,6 +30,7 @@ use toml::Table;
 
 use super::digest;
 use located::{Kind, Source};
+use values::Ladder;
 
 /// A target's file, as it stands on disk.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -126,13 +127,15 @@ impl Config {
     }
 
     /// What the types cannot say.
-    fn checked(source: &Source, file: ConfigFile) -> Result<Self, ConfigError> {
-        if file.workload.shape.is_some() {
-            let raw: Table = source.parse()?;
-            if raw.get("workload").and_then(|work| work.get("prompts")).is_some() {
-                let text = "shape makes the prompts: it cannot stand beside prompts";
-                return Err(source.error_at(&["workload", "prompts"], text));
-            }
+    fn checked(source: &Source, mut file: ConfigFile) -> Result<Self, ConfigError> {
+        let raw: Table = source.parse()?;
+        let stands = |key: &str| raw.get("workload").and_then(|work| work.get(key)).is_some();
+        if file.workload.shape.is_some() && stands("prompts") {
+            let text = "shape makes the prompts: it cannot stand beside prompts";
+            return Err(source.error_at(&["workload", "prompts"], text));
+        }
+        if file.workload.open_rate.is_some() && !stands("concurrency") {
+            file.workload.concurrency = Ladder::one();
         }
         let config = Self {
             path: Some(source.path.clone()),
@@ -166,6 +169,11 @@ impl Config {
                             (capitals, digits and _), never the key";
                 return Err((vec!["target", "key_env"], text.into()));
             }
+        }
+        if work.open_rate.is_some() && work.concurrency.levels().len() > 1 {
+            let text = "with open_rate the rate alone decides how many are in flight, so each level \
+                        would be the same one again: leave it out, or sweep open_rate";
+            return Err((vec!["workload", "concurrency"], text.into()));
         }
         if self.slo.ttft.is_some() != self.slo.tpot.is_some() {
             let text = "[slo] takes both bounds, ttft and tpot: a request is good within both";
@@ -275,6 +283,19 @@ model = "m"
     fn a_key_in_the_place_of_its_name_is_refused_and_not_repeated() {
         let error = read_error(&format!("{MINIMAL}key_env = \"fw_Secret123\"\n"));
         assert!(error.contains("never the key") && !error.contains("Secret"), "{error}");
+    }
+
+    #[test]
+    fn an_open_loop_has_one_level() {
+        let levels = |workload: &str| {
+            let text = format!("{MINIMAL}[workload]\nopen_rate = 5.0\n{workload}");
+            let configs = read(&text).map_err(|error| error.to_string())?;
+            Ok::<_, String>(configs[0].workload.concurrency.levels().to_vec())
+        };
+        assert_eq!(levels(""), Ok(vec![1]));
+        assert_eq!(levels("concurrency = [16]"), Ok(vec![16]));
+        let refused = levels("concurrency = [1, 4]").unwrap_err();
+        assert!(refused.contains("leave it out"), "{refused}");
     }
 
     #[test]

@@ -149,6 +149,11 @@ impl TryFrom<f64> for NonNegative {
 pub struct Ladder(Vec<u32>);
 
 impl Ladder {
+    /// The one level of a single stream, and of an open loop.
+    pub fn one() -> Self {
+        Self(vec![1])
+    }
+
     /// The levels.
     pub fn levels(&self) -> &[u32] {
         &self.0

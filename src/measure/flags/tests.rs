@@ -170,7 +170,7 @@ fn what_others_found_out() {
     };
     // Of a median TTFT of 0.1 s, which counts from the intended send.
     assert_eq!(late(1000), []);
-    assert_eq!(late(1020), [("client_limited", INVALID)]);
+    assert_eq!(late(1020), [("client_limited", FLAGGED)]);
     let tokenizer = Some(TokenizerCheck { checked: 200, differing: 1, largest_difference: 1 });
     check(Outside { tokenizer, ..Outside::default() }, &[("prompt_mismatch", FLAGGED)]);
     let wrong_model = Some(ModelMismatch { asked: "a".into(), answered: "b".into() });

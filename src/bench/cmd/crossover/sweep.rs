@@ -111,7 +111,7 @@ fn target_of(path: &Path, args: &Args) -> anyhow::Result<PlannedTarget> {
             output_tokens: vec![args.output_tokens],
             depth: vec![0],
         }),
-        concurrency: Ladder::try_from(vec![1]).expect("one level"),
+        concurrency: Ladder::one(),
         requests: Requests::each(args.n.div_ceil(NonZeroU32::MIN.saturating_add(1))),
         max_attempts: None,
         repeats: NonZeroU32::MIN,
