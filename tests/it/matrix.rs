@@ -160,7 +160,7 @@ fn a_setting_that_is_ignored_makes_the_levels_invalid() {
 }
 
 #[test]
-fn a_bad_config_is_named_with_its_line_and_the_others_run() {
+fn a_bad_config_is_a_row_with_its_error_and_the_others_run() {
     let bench = Bench::new();
     let good = bench.target("good", GOOD, "60s");
     let bad = bench.path("bad.toml");
@@ -168,8 +168,15 @@ fn a_bad_config_is_named_with_its_line_and_the_others_run() {
     let output = bench.matrix(&[bad, good], &[]).output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("bad.toml:2: unknown key \"nmae\"; did you mean \"name\"?"), "{said}");
-    assert_eq!(bench.results().len(), 1);
+    let why = "bad.toml:2: unknown key \"nmae\"; did you mean \"name\"?";
+    assert!(said.contains(why), "{said}");
+    let files = bench.results();
+    assert_eq!(files.len(), 2);
+    let row = files.iter().find(|file| file["meta"]["target"] == "bad").unwrap();
+    assert_eq!(row["failed"]["reason"], "bad_config");
+    assert!(row["failed"]["text"].as_str().unwrap().contains(why), "{row}");
+    let rows = said.lines().filter(|line| line.contains("| bad |")).count();
+    assert_eq!(rows, 1, "{said}");
 }
 
 #[test]

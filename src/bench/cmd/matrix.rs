@@ -12,7 +12,8 @@ use crate::bench::config::{CostConfig, PromptSource};
 use crate::bench::plan::{Plan, PlannedTarget, Selection};
 use crate::bench::progress::{counted, round};
 use crate::bench::runner::{
-    Earlier, Harness, Outcome, SentByServer, Work, mismatch, run_interleaved, run_target,
+    Earlier, Harness, Outcome, SentByServer, Work, mismatch, put_bad_config, run_interleaved,
+    run_target,
 };
 use crate::exit_codes;
 use crate::results::store::StoreError;
@@ -67,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<u8> {
     let costs = args.costs.as_deref().map(CostConfig::load).transpose();
     let costs = costs.map_err(|error| BadInput(error.to_string()))?;
     let order = if args.interleave { Order::Interleaved } else { Order::OneByOne };
-    // One bad config of several is named and left out; nothing but bad ones is a mistake.
+    // One bad config of several is a row with its error; nothing but bad ones is a mistake.
     if plan.targets.is_empty() && !args.dry_run {
         let texts: Vec<&str> = plan.bad.iter().map(|bad| bad.text.as_str()).collect();
         return Err(BadInput(texts.join("; ")).into());
@@ -124,8 +125,11 @@ fn pair(plan: &Plan) -> Result<[&PlannedTarget; 2], BadInput> {
 
 async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result<u8> {
     let harness = &session.harness;
+    let mut outcomes: Vec<Outcome> = Vec::new();
     for bad in &plan.bad {
-        harness.progress.warn(&bad.text);
+        let outcome = put_bad_config(harness, &bad.path, &bad.text)?;
+        session.tell(&outcome);
+        outcomes.push(outcome);
     }
     announce(harness, &plan.targets)?;
     let (levels, requests) = plan.size();
@@ -136,7 +140,6 @@ async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result
         Order::OneByOne => plan.targets.iter().map(|target| vec![target]).collect(),
         Order::Interleaved => vec![pair(&plan)?.to_vec()],
     };
-    let mut outcomes: Vec<Outcome> = Vec::new();
     let mut servers = SentByServer::default();
     'all: for group in &groups {
         let started = Instant::now();
@@ -153,9 +156,8 @@ async fn run_plan(session: &Session, plan: Plan, order: Order) -> anyhow::Result
         }
     }
     let code = session.answer(&outcomes)?;
-    let bad = plan.bad.iter().map(|_| exit_codes::USAGE);
     let interrupted = harness.cancel.is_cancelled().then_some(exit_codes::INTERRUPTED);
-    Ok(exit_codes::worst(bad.chain(interrupted).chain([code])))
+    Ok(exit_codes::worst(interrupted.into_iter().chain([code])))
 }
 
 /// One pass over the ladder of a target, or of two that take turns.

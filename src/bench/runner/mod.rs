@@ -1,5 +1,6 @@
 //! From a target to its results files: server up, levels, server down, files.
 
+mod bad_config;
 mod drafts;
 mod earlier;
 mod endpoint;
@@ -16,6 +17,7 @@ mod scrape;
 mod server;
 mod target;
 
+pub use bad_config::put_bad_config;
 pub use earlier::{Earlier, Identity};
 pub use floor::client_floor;
 pub use interleave::{mismatch, run_interleaved};
