@@ -3,7 +3,7 @@
 //! Borrowed from the event's bytes: what carries text is read in place, what is rarely there
 //! (usage, timings, errors) stays raw until somebody asks. Tolerant: a field of an unexpected type
 //! is as good as absent, so that one odd field does not cost the text beside it; for JSON that no
-//! strict reader takes there is [`mended`](super::mended).
+//! strict reader takes there is [`mended`].
 
 use std::borrow::Cow;
 

@@ -40,7 +40,7 @@ pub(super) fn object<'de, T: Deserialize<'de>>(json: &'de str) -> Option<T> {
     serde_json::from_str::<Lenient<T>>(json).ok()?.0
 }
 
-/// The same, [mended](mended) if need be.
+/// The same, [mended] if need be.
 pub(super) fn object_mended<T: DeserializeOwned>(json: &str) -> Option<T> {
     object(json).or_else(|| object(&mended::json(json)?))
 }

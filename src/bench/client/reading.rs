@@ -1,7 +1,7 @@
 //! What is read of one answer: from the bytes of an event stream to tokens, texts and gaps.
 //!
 //! No I/O and no clock: each piece of bytes comes with the stamp of the read that brought it. The
-//! hot path is [`Answer::take_event`]; it allocates only where text or a list of gaps has to grow.
+//! hot path is [`Answer::take_chunk`]; it allocates only where text or a list of gaps has to grow.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

@@ -36,7 +36,7 @@ pub struct Args {
     /// Memory bandwidth as measured on this machine, GB/s.
     #[arg(long, value_name = "GB/S", allow_negative_numbers = true)]
     measured_gb_s: Option<Positive>,
-    /// A target's config: its [model] and [hardware] say what that target's results do not. May be
+    /// A target's config: its model and hardware tables say what that target's results do not. May be
     /// given several times.
     #[arg(long, value_name = "CONFIG")]
     config: Vec<PathBuf>,
