@@ -10,10 +10,13 @@ missing=()
 # Is it there?
 has() {
     case "$1" in
-    libclang) # What bindgen loads: a path in LIBCLANG_PATH, or one of the usual places.
+    libclang) # What bindgen loads: a path in LIBCLANG_PATH, or one of the usual places. Not
+        # libclang-cpp, another interface, which comes along with graphics drivers.
         [ -n "${LIBCLANG_PATH:-}" ] ||
-            PATH=$PATH:/sbin ldconfig -p 2>/dev/null | grep 'libclang[.-]' >/dev/null ||
-            compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ;;
+            {
+                PATH=$PATH:/sbin ldconfig -p 2>/dev/null || true
+                compgen -G '/usr/lib/llvm-*/lib/libclang*' || true
+            } | grep -E 'libclang(-[0-9.]+)?\.so' >/dev/null ;;
     pip) python3 -m pip --version >/dev/null 2>&1 ;;
     venv) python3 -c 'import venv, ensurepip' >/dev/null 2>&1 ;;
     chromium) command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||

@@ -31,6 +31,7 @@ mod resumed;
 #[cfg(target_os = "linux")]
 mod run_hardware;
 mod scoreboard;
+mod scripts;
 mod self_test;
 mod serve_bad_requests;
 #[cfg(feature = "llama")]
