@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::evidence;
-use crate::results::brief::BriefLevel;
+use crate::results::brief::{BriefFile, BriefLevel};
 use crate::results::record::Meta;
 
 /// The figures that are set against each other; tails are not: the interval of a p99 is too wide
@@ -301,6 +301,20 @@ impl Asked {
         let same = a.max_tokens == b.max_tokens && a.ignore_eos == b.ignore_eos;
         if same { Self::TheSame } else { Self::Otherwise }
     }
+}
+
+/// What two runs were asked to do that is not the same: their figures are of other work.
+pub fn of_work(a: &BriefFile, b: &BriefFile) -> Vec<Difference> {
+    let all = of_runs(&a.meta, &b.meta).into_iter().chain(of_common_levels(a, b));
+    all.filter(|one| one.bearing != Bearing::None && one.what != "answer length").collect()
+}
+
+/// Of the levels that two runs have in common.
+pub fn of_common_levels(a: &BriefFile, b: &BriefFile) -> Vec<Difference> {
+    let asked = Asked::of(&a.meta, &b.meta);
+    let common =
+        a.levels.iter().filter_map(|level| Some((level, evidence::counterpart(b, level)?)));
+    common.flat_map(|(a, b)| of_levels(a, b, asked)).collect()
 }
 
 /// Of one level.

@@ -1,5 +1,6 @@
 //! "How far behind am I": each target against the reference, in a sentence.
 
+use super::differences::{self, Difference};
 use super::evidence::{busiest, counterpart, level_at, price_per_output_mtok, throughput};
 use crate::analyse::headline::{TargetFigures, sentence};
 use crate::results::brief::{BriefFile, BriefLevel};
@@ -36,7 +37,7 @@ pub fn headlines(
                 unpriced.push(name);
             }
         }
-        said.push(sentence(&target, &against));
+        said.push(sentence(&target, &against) + &other_work(reference, file));
     }
     if !unpriced.is_empty() {
         said.push(format!(
@@ -55,6 +56,21 @@ fn reference_of<'a>(file: &BriefFile, all: &[&'a BriefFile]) -> Option<&'a Brief
     named.or_else(|| of_work().next()).copied()
 }
 
+/// " Not the same work: temperature 0.0 → 1.0."; empty where it is.
+fn other_work(reference: &BriefFile, file: &BriefFile) -> String {
+    let found = differences::of_work(reference, file);
+    if found.is_empty() {
+        return String::new();
+    }
+    let item = |one: &Difference| {
+        format!("{} {} → {}", one.what, differences::shown(&one.a), differences::shown(&one.b))
+    };
+    let mut items: Vec<String> = found.iter().map(item).collect();
+    items.dedup(); // A way of starting requests differs at each level.
+    format!(" Not the same work: {}.", items.join(", "))
+}
+
+/// Whether one may be set against the other: the same prompts and lengths. What else differs is said.
 fn same_work(one: &BriefFile, other: &BriefFile) -> bool {
     let work = |file: &BriefFile| {
         let meta = &file.meta;
@@ -144,6 +160,28 @@ mod tests {
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("own against api:"), "{said:?}");
         assert!(said[0].contains("tokens per dollar 2.0× fewer"), "{said:?}");
+    }
+
+    #[test]
+    fn what_else_was_asked_otherwise_is_said() {
+        let ladder = || vec![level(1, 10.0, Verdict::Valid), level(4, 10.0, Verdict::Valid)];
+        let of = |target, temperature, model: &str, mode: &str| {
+            let mut file = run(target, "short", ladder());
+            file.meta.temperature = Some(temperature);
+            file.meta.base_model = Some(model.into());
+            for level in &mut file.levels {
+                level.summary.start_mode = mode.into();
+            }
+            file
+        };
+        let cold = of("cold", 0.0, "8B", "staggered");
+        let same = of("same", 0.0, "8B", "staggered");
+        let hot = of("hot", 1.0, "70B", "simultaneous");
+        let said = headlines(&[&cold, &same, &hot], &|_| None);
+        assert!(!said[0].contains("Not the same work"), "{said:?}");
+        let expected = " Not the same work: base_model \"8B\" → \"70B\", temperature 0.0 → 1.0, \
+                        start_mode \"staggered\" → \"simultaneous\".";
+        assert!(said[1].starts_with("hot against cold") && said[1].ends_with(expected), "{said:?}");
     }
 
     #[test]

@@ -4,8 +4,7 @@
 //! same work are one group, drawn in one kind of line. Another machine is no other work: it may be
 //! the question; it is named all the same, and so are answers that came out longer or shorter.
 
-use super::differences::{self, Asked, Bearing, Difference};
-use super::evidence::counterpart;
+use super::differences::{self, Bearing};
 use super::html::{escape, shortened};
 use super::svg::{COLOURS, DASHES, Style};
 use super::views::Run;
@@ -41,7 +40,8 @@ impl<'a> Works<'a> {
                 of_run.push(0); // Nothing is drawn of it.
                 continue;
             }
-            let asked_of = |first: &usize| asked(&runs[*first], run);
+            let asked_of =
+                |first: &usize| differences::of_work(&runs[*first].stored.file, &run.stored.file);
             let group = firsts.iter().position(|first| asked_of(first).is_empty());
             of_run.push(group.unwrap_or(firsts.len()));
             if group.is_some() {
@@ -204,7 +204,8 @@ impl<'a> Works<'a> {
     fn of_answers(&self) -> String {
         let other = |(place, run): (usize, &Run)| {
             let first = &self.runs[*self.firsts.get(self.of_run[place])?];
-            let found = levels(first, run).into_iter().find(|one| one.what == "answer length")?;
+            let found = differences::of_common_levels(&first.stored.file, &run.stored.file);
+            let found = found.into_iter().find(|one| one.what == "answer length")?;
             let c = found.concurrency.unwrap_or_default();
             Some(format!(
                 "{} {} tokens against {} of {} at c={c}",
@@ -229,21 +230,6 @@ impl<'a> Works<'a> {
 fn measured<'a>(run: &'a Run) -> Option<&'a Meta> {
     let file = &run.stored.file;
     (!file.levels.is_empty()).then_some(&file.meta)
-}
-
-/// What was asked of two runs and differs.
-fn asked(first: &Run, other: &Run) -> Vec<Difference> {
-    let of_runs = differences::of_runs(&first.stored.file.meta, &other.stored.file.meta);
-    let all = of_runs.into_iter().chain(levels(first, other));
-    all.filter(|one| one.bearing != Bearing::None && one.what != "answer length").collect()
-}
-
-/// What differs in the levels that two runs have in common.
-fn levels(first: &Run, other: &Run) -> Vec<Difference> {
-    let (first, other) = (&first.stored.file, &other.stored.file);
-    let asked = Asked::of(&first.meta, &other.meta);
-    let common = first.levels.iter().filter_map(|level| Some((level, counterpart(other, level)?)));
-    common.flat_map(|(a, b)| differences::of_levels(a, b, asked)).collect()
 }
 
 /// "staggered", "staggered and simultaneous".

@@ -435,10 +435,10 @@ pub fn read_folder(dir: &Path, part: Part) -> Result<Vec<StoredRun>, StoreError>
 }
 
 /// What a folder holds of earlier runs.
-#[derive(Debug, Default)]
-pub struct History {
-    /// Whole, interrupted ones that were taken up later included.
-    pub runs: Vec<StoredRun<RequestRecord>>,
+#[derive(Debug)]
+pub struct History<R> {
+    /// Sorted by name; interrupted ones that were taken up later included.
+    pub runs: Vec<StoredRun<R>>,
     /// Files that are none, or cannot be read.
     pub unreadable: Vec<StoreError>,
 }
@@ -447,10 +447,25 @@ pub struct History {
 ///
 /// # Errors
 /// If the folder cannot be read.
-pub fn read_history(dir: &Path) -> Result<History, StoreError> {
-    let mut history = History::default();
+pub fn read_history(dir: &Path) -> Result<History<RequestRecord>, StoreError> {
+    readable(dir, read)
+}
+
+/// The same with records in brief.
+///
+/// # Errors
+/// As [`read_history`].
+pub fn read_brief_history(dir: &Path) -> Result<History<Brief>, StoreError> {
+    readable(dir, |path| read_brief(path, Gaps::Drop))
+}
+
+fn readable<R>(
+    dir: &Path,
+    read: impl Fn(&Path) -> Result<ResultsFile<R>, StoreError>,
+) -> Result<History<R>, StoreError> {
+    let mut history = History { runs: Vec::new(), unreadable: Vec::new() };
     for path in list(dir)? {
-        match read_all(vec![path], read) {
+        match read_all(vec![path], &read) {
             Ok(run) => history.runs.extend(run),
             Err(error) => history.unreadable.push(error),
         }

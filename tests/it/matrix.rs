@@ -43,6 +43,20 @@ fn a_good_engine_is_measured_and_stopped() {
 }
 
 #[test]
+fn the_time_is_estimated_by_earlier_results_whatever_else_lies_beside_them() {
+    let bench = Bench::new();
+    let config = bench.target("good", GOOD, "60s");
+    let run = || text(&bench.matrix(std::slice::from_ref(&config), &[]).output().unwrap());
+    let first = run();
+    assert!(first.contains("no earlier results of this work"), "{first}");
+    fs::write(bench.path("results/torn.json"), "{\"schema_version\": 1, \"me").unwrap();
+    let second = run();
+    assert!(second.contains("of load, by 2"), "{second}");
+    assert!(second.contains("nothing is estimated by one file"), "{second}");
+    assert!(second.contains("torn.json"), "{second}");
+}
+
+#[test]
 fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
     let bench = Bench::new();
     let marker = bench.marker();

@@ -13,8 +13,8 @@ use crate::bench::plan::PlannedTarget;
 use crate::bench::progress::{counted, round};
 use crate::bench::prompts::PromptFile;
 use crate::bench::runner::Harness;
-use crate::results::brief::{BriefFile, Gaps};
-use crate::results::store::{self, StoredRun};
+use crate::results::brief::BriefFile;
+use crate::results::store::{self, StoreError, StoredRun};
 
 /// Bytes of English text that make a token, with the vocabularies of today's models: for an
 /// estimate, which says that it is one.
@@ -34,8 +34,7 @@ struct Tokens {
 /// # Errors
 /// If the cost is limited and a target that is somebody else's has no price.
 pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadInput> {
-    let earlier =
-        store::read_folder(&harness.out, store::Part::Records(Gaps::Drop)).unwrap_or_default();
+    let earlier = earlier(harness);
     for target in targets {
         say_size(harness, target);
         let pilot = pilot(&target.config, &earlier);
@@ -50,6 +49,26 @@ pub fn announce(harness: &Harness, targets: &[PlannedTarget]) -> Result<(), BadI
         say_cost(harness, target)?;
     }
     Ok(())
+}
+
+/// What the results folder holds; a file that cannot be read is named, and is no pilot.
+fn earlier(harness: &Harness) -> Vec<StoredRun> {
+    let unread = |what: &str, error: StoreError| {
+        let error = anyhow::Error::from(error);
+        harness.progress.warn(&format!("{what}: failed to {error:#}"));
+    };
+    match store::read_brief_history(&harness.out) {
+        Ok(history) => {
+            for error in history.unreadable {
+                unread("nothing is estimated by one file", error);
+            }
+            history.runs
+        }
+        Err(error) => {
+            unread("nothing is estimated by earlier results", error);
+            Vec::new()
+        }
+    }
 }
 
 /// The same for a sweep, whose precision is that of the lines through it, and not known before.

@@ -11,7 +11,7 @@ use crate::measure::trace::FailureClass;
 use crate::results::convert::trace_of_record;
 use crate::results::journal::recover;
 use crate::results::record::{Level, Meta, RequestRecord, ResultsFile};
-use crate::results::store::{self, StoredRun, Written};
+use crate::results::store::{self, History, StoredRun, Written};
 
 /// What a journal's file name ends in.
 pub const JOURNAL_SUFFIX: &str = ".journal.jsonl";
@@ -77,7 +77,7 @@ impl Earlier {
         let history = store::read_history(folder).unwrap_or_else(|error| {
             let text = anyhow::Error::from(error);
             progress.warn(&format!("nothing to resume: failed to {text:#}"));
-            store::History::default()
+            History { runs: Vec::new(), unreadable: Vec::new() }
         });
         for error in history.unreadable {
             let text = anyhow::Error::from(error);
