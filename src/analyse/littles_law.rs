@@ -72,12 +72,26 @@ pub enum Behaviour {
     Batching,
     /// Something between: some at once, or all at a pace that suffers.
     Between,
+    /// It cannot be told: the interval holds one at a time and all at once.
+    Unknown,
 }
 
 /// A serial server's serialness is at least this much.
 const SERIAL_FROM: f64 = 0.9;
 /// A batching server's serialness is at most this much.
 const BATCHING_TO: f64 = 0.2;
+
+impl Behaviour {
+    fn of(serialness: f64) -> Self {
+        if serialness >= SERIAL_FROM {
+            Self::Serial
+        } else if serialness <= BATCHING_TO {
+            Self::Batching
+        } else {
+            Self::Between
+        }
+    }
+}
 
 /// Each level above c = 1 against the c = 1 level; empty without one.
 pub fn check(levels: &[LevelPoint]) -> Vec<Check> {
@@ -93,23 +107,25 @@ fn check_level(single: &LevelPoint, level: &LevelPoint) -> Check {
     let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
     let others = f64::from(level.concurrency - 1);
     let serialness = (ratio(level.e2e_mean, single.e2e_mean) - 1.0) / others;
-    let behaviour = if serialness >= SERIAL_FROM {
-        Behaviour::Serial
-    } else if serialness <= BATCHING_TO {
-        Behaviour::Batching
-    } else {
-        Behaviour::Between
-    };
     let e2e_ratio = ratio(level.e2e_mean, expected.e2e_mean);
     // On the scale of logarithms, as for rates: a ratio is above nought.
     let relative = |point: &LevelPoint| Some(ratio(point.e2e_half?, point.e2e_mean));
     let half = relative(single).zip(relative(level)).map(|(one, other)| one.hypot(other));
+    let e2e_ratio_interval = half.map(|half| [e2e_ratio * (-half).exp(), e2e_ratio * half.exp()]);
+    let ends = e2e_ratio_interval.map(|ends| {
+        let c = f64::from(level.concurrency);
+        ends.map(|end| Behaviour::of((end * c - 1.0) / others))
+    });
+    let behaviour = match ends {
+        Some([Behaviour::Batching, Behaviour::Serial]) => Behaviour::Unknown,
+        _ => Behaviour::of(serialness),
+    };
     Check {
         concurrency: level.concurrency,
         e2e_mean: level.e2e_mean,
         e2e_half: level.e2e_half,
         e2e_ratio,
-        e2e_ratio_interval: half.map(|half| [e2e_ratio * (-half).exp(), e2e_ratio * half.exp()]),
+        e2e_ratio_interval,
         ttft_ratio: ratio(level.ttft_p50, expected.ttft_p50),
         throughput_ratio: level.throughput_tps / single.throughput_tps,
         serialness,
@@ -145,6 +161,10 @@ impl Check {
                  {wait:.1}× as long as alone ({interval}one at a time: {c}×, perfect: 1×), and \
                  throughput grew {times:.1}× (one at a time: 1×, perfect: {c}×).",
                 self.serialness
+            ),
+            Behaviour::Unknown => format!(
+                "c={c}: cannot be told. Requests took {wait:.1}× as long as alone ({interval}one at \
+                 a time: {c}×, perfect: 1×): too unsteady a time, here or at c=1, to say which."
             ),
         }
     }
@@ -283,5 +303,24 @@ mod tests {
         let said = precise.sentence();
         assert!(said.contains("(95 %: 4.09 to 4.52; Little's law says 4×)"), "{said}");
         assert!(said.contains("more than waiting explains"), "{said}");
+    }
+
+    #[test]
+    fn an_interval_that_holds_both_says_neither() {
+        let point = |concurrency, e2e: f64, half: f64| LevelPoint {
+            concurrency,
+            e2e_mean: seconds(e2e),
+            e2e_half: Some(seconds(half)),
+            ttft_p50: seconds(e2e * 0.9),
+            throughput_tps: 50.0,
+        };
+        // A c = 1 level of which other work took half the machine for a while.
+        let found = |half| check(&[point(1, 1.2, half), point(4, 1.5, 0.1)])[0];
+        assert_eq!(found(0.1).behaviour, Behaviour::Batching);
+        let unsteady = found(1.9);
+        assert_eq!(unsteady.behaviour, Behaviour::Unknown);
+        let said = unsteady.sentence();
+        assert!(said.starts_with("c=4: cannot be told. Requests took 1.2×"), "{said}");
+        assert!(said.contains("(95 %: 0.26 to 6.10; one at a time: 4×"), "{said}");
     }
 }

@@ -118,6 +118,7 @@ fn behaviour(behaviour: Behaviour) -> &'static str {
         Behaviour::Serial => "does one request at a time",
         Behaviour::Batching => "does many at once",
         Behaviour::Between => "is between: some at once, or all at a pace that suffers",
+        Behaviour::Unknown => "may do either: its times are too unsteady to tell",
     }
 }
 
