@@ -1,6 +1,7 @@
 //! Energy of the CPU packages, from the kernel's powercap files.
 //!
-//! Only the packages: the platform domain (`psys`) holds them and must not be added, and the cores
+//! Only the packages, and each by one interface: some Intel processors have theirs a second time, as
+//! `intel-rapl-mmio`. The platform domain (`psys`) holds them and must not be added, and the cores
 //! and memory of a package are parts of it. The files are root's alone on most machines, absent on
 //! Arm and in most virtual machines.
 
@@ -55,7 +56,10 @@ impl Packages {
             Ok(entries) => entries,
         };
         let mut packages = Vec::new();
-        for entry in entries.flatten() {
+        let first_interface = |entry: &fs::DirEntry| {
+            entry.file_name().to_string_lossy().starts_with("intel-rapl:")
+        };
+        for entry in entries.flatten().filter(first_interface) {
             let folder = entry.path();
             let name = fs::read_to_string(folder.join("name")).unwrap_or_default();
             if !name.starts_with("package") {
@@ -108,11 +112,14 @@ mod tests {
         domain(root, "intel-rapl:1", "package-1", 1_000_000);
         domain(root, "intel-rapl:2", "psys", 5_000_000);
         domain(root, "intel-rapl:0:0", "core", 5_000_000);
+        // Recent laptops have the package once more, by another interface.
+        domain(root, "intel-rapl-mmio:0", "package-0", 9_000_000);
         let mut packages = Packages::open(root).unwrap();
         assert_eq!(packages.joules(), Some(0.0));
         domain(root, "intel-rapl:0", "package-0", 500_000);
         domain(root, "intel-rapl:1", "package-1", 3_000_000);
         domain(root, "intel-rapl:2", "psys", 9_000_000);
+        domain(root, "intel-rapl-mmio:0", "package-0", 500_000);
         assert_eq!(packages.joules(), Some(1.5 + 2.0));
         fs::remove_file(root.join("intel-rapl:1/energy_uj")).unwrap();
         assert_eq!(packages.joules(), None);
