@@ -180,6 +180,11 @@ impl Config {
             let there = if self.slo.ttft.is_some() { "ttft" } else { "tpot" };
             return Err((vec!["slo", there], text.into()));
         }
+        let shortest = HardwareFacts::SHORTEST_SAMPLE_PERIOD;
+        if let Some(period) = self.hardware.sample_period.filter(|period| *period < shortest) {
+            let text = format!("sample_period {period} is under {shortest}");
+            return Err((vec!["hardware", "sample_period"], text));
+        }
         if let Some(fault) = work.shape.as_ref().and_then(shape::Shape::fault) {
             return Err((vec!["workload", "shape"], fault));
         }
@@ -296,6 +301,23 @@ model = "m"
         assert_eq!(levels("concurrency = [16]"), Ok(vec![16]));
         let refused = levels("concurrency = [1, 4]").unwrap_err();
         assert!(refused.contains("leave it out"), "{refused}");
+    }
+
+    /// A thread that is always due would take a core from what is measured.
+    #[test]
+    fn a_sample_period_under_a_millisecond_is_refused() {
+        let with = |period: &str| {
+            let text = format!("{MINIMAL}[hardware]\nsample_period = \"{period}\"\n");
+            read(&text).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(with("1ms"), Ok(()));
+        for period in ["0s", "1us", "0.9ms"] {
+            let refused = with(period).unwrap_err();
+            assert!(
+                refused.starts_with("c.toml:9: ") && refused.contains("under 1ms"),
+                "{refused}"
+            );
+        }
     }
 
     #[test]

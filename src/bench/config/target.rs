@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -152,6 +153,12 @@ pub struct HardwareFacts {
     /// Time between two samples of the counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_period: Option<TimeSpan>,
+}
+
+impl HardwareFacts {
+    /// A reading takes up to a millisecond: a sampler that is to read more often than that does
+    /// nothing else, and takes a core from what it measures.
+    pub const SHORTEST_SAMPLE_PERIOD: TimeSpan = TimeSpan(Duration::from_millis(1));
 }
 
 /// What the server cannot tell of its model.
