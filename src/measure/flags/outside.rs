@@ -131,7 +131,7 @@ const THROTTLE_SHARE: f64 = 0.05;
 /// Power is a one-second average on most devices: shorter windows see mostly their edges.
 const POWER_WINDOW: Duration = Duration::from_secs(2);
 /// What a driver may keep after a process is gone.
-const MEMORY_SLACK_BYTES: u64 = 256 * 1024 * 1024;
+const MEMORY_SLACK_BYTES: u64 = 256_000_000;
 
 pub(super) fn flags(summary: &LevelSummary, outside: &Outside) -> Vec<Flag> {
     let found = [
