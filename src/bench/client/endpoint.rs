@@ -47,6 +47,13 @@ pub(super) struct Target {
     pub(super) path: String,
 }
 
+impl Endpoint {
+    /// The host and port that it connects to; an IPv6 address stands without brackets.
+    pub fn address(&self) -> (&str, u16) {
+        (&self.target.host, self.target.port)
+    }
+}
+
 impl Target {
     /// The whole URL again.
     pub(super) fn url(&self) -> String {

@@ -15,12 +15,14 @@ use crate::bench::telemetry::{
     Recording, Sampler, SamplerConfig, ServerProcesses, WindowFacts, hardware_record,
 };
 use crate::measure::flags::{ClientFacts, Outside, TokenizerCheck};
-use crate::measure::hardware::Figures;
+use crate::measure::hardware::{Figures, ServerPlace};
 use crate::measure::level::{EndedBy, LevelSummary, SingleStream};
 use crate::measure::steady::{Window, tokens_within};
 use crate::measure::trace::RequestTrace;
 use crate::results::journal::{Beside, LevelHead};
 use crate::results::record::{ClientFloor, Level};
+
+use super::place::place;
 
 /// How long the counters are read before the load begins: the power at rest, and what a sensor's
 /// average still remembers.
@@ -79,11 +81,15 @@ pub async fn measure(
         () = cancel.cancelled() => {}
     }
     let run = run_level(around.endpoint, prompts, spec, observer, cancel).await?;
+    let place = match around.server_pid {
+        Some(_) => ServerPlace::Here,
+        None => place(around.endpoint).await,
+    };
     let recording =
         tokio::task::spawn_blocking(move || sampler.stop()).await.map_err(io::Error::other)?;
 
     let summary = head.summarise(run.start_mode, run.ended_by, &run.traces);
-    let hardware = hardware(around, &run, &summary, &recording, (idle_from, run.epoch));
+    let hardware = hardware(around, &run, &summary, &recording, (idle_from, run.epoch), place);
     let beside = Beside {
         hardware: Some(hardware_record(&hardware)),
         floor: around.floor,
@@ -111,6 +117,7 @@ fn hardware(
     summary: &LevelSummary,
     recording: &Recording,
     idle: (Instant, Instant),
+    place: ServerPlace,
 ) -> Figures {
     let from = run.measured_from.unwrap_or_default();
     let window = summary.steady.unwrap_or(Window { t0: from, t1: from + summary.wall });
@@ -131,6 +138,7 @@ fn hardware(
         total_tokens: (output > 0.0).then_some(output + prompt as f64),
         wall_power_w: around.config.hardware.wall_power_w.map(|watts| watts.get()),
         loop_lag_ms_p99: lag,
+        place,
         ..WindowFacts::new(run.epoch + window.t0, run.epoch + window.t1)
     })
 }

@@ -11,6 +11,7 @@ mod level;
 mod level_head;
 mod memory;
 mod meta;
+mod place;
 mod probe;
 mod prompts;
 mod scrape;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::measure::hardware::{
-    self, Figures, GpuProcess, GpuTrack, Load, Owner, Samples, Track, Window,
+    self, Figures, GpuProcess, GpuTrack, Load, Owner, Samples, ServerPlace, Track, Window,
 };
 use crate::results::record;
 
@@ -32,6 +32,8 @@ pub struct WindowFacts {
     pub wall_power_w: Option<f64>,
     /// How late the event loops ran what was due, 99th percentile.
     pub loop_lag_ms_p99: Option<f64>,
+    /// Where the server is.
+    pub place: ServerPlace,
 }
 
 impl WindowFacts {
@@ -45,6 +47,7 @@ impl WindowFacts {
             total_tokens: None,
             wall_power_w: None,
             loop_lag_ms_p99: None,
+            place: ServerPlace::Here,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Recording {
             idle: facts.idle.map(window),
             wall_power_w: facts.wall_power_w,
             loop_lag_ms_p99: facts.loop_lag_ms_p99,
+            place: facts.place,
         };
         hardware::figures(&self.samples, window((facts.from, facts.to)), &load)
     }

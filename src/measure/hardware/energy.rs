@@ -10,7 +10,7 @@ use super::gpu::{self, GpuFigures};
 use super::host;
 use super::reading::GpuMetric;
 use super::series::{Point, Window, clipped};
-use super::{Figures, Load, Samples};
+use super::{Figures, Load, Samples, ServerPlace};
 
 /// Where an energy figure is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +51,10 @@ pub fn integrate(points: &[Point]) -> Option<f64> {
 /// Why a counter gives no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
+    /// It did not grow at all, and nothing that runs takes no energy: nobody counts, as in some virtual
+    /// machines, or the window has no length.
+    #[error("the counter did not move in the window")]
+    StandsStill,
     /// The readings do not reach both edges of the window.
     #[error("the readings do not reach both ends of the window")]
     NotCovered,
@@ -79,6 +83,15 @@ pub fn counter_delta(points: &[Point], window: Window) -> Result<f64, CounterErr
     Ok(clipped[clipped.len() - 1].value - clipped[0].value)
 }
 
+/// Joules that an energy counter grew by over the window.
+///
+/// # Errors
+/// As [`counter_delta`], and where it did not grow.
+pub fn energy_delta(points: &[Point], window: Window) -> Result<f64, CounterError> {
+    let joules = counter_delta(points, window)?;
+    if joules > 0.0 { Ok(joules) } else { Err(CounterError::StandsStill) }
+}
+
 /// How much a counter that wraps grew between two readings: the range is added once where it fell.
 ///
 /// The reader must come by at least once in each turn of the counter.
@@ -105,20 +118,40 @@ fn from_first_reading(points: &[Point], span: Window) -> Result<Window, String> 
     Ok(read)
 }
 
+/// A device's power over time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Power {
+    /// Watts at each instant; empty where it does not tell.
+    pub instant_w: Vec<Point>,
+    /// Watts, as an average over a second on most devices.
+    pub average_w: Vec<Point>,
+}
+
+impl Power {
+    /// Joules over the window and what was integrated, in words: what is told of an instant first,
+    /// since an average still remembers what was before the window.
+    fn integrate(&self, window: Window) -> Option<(f64, &'static str)> {
+        let joules = |points| integrate(&clipped(points, window)?).filter(|joules| *joules > 0.0);
+        let instant = joules(&self.instant_w).map(|joules| (joules, "power"));
+        instant.or_else(|| Some((joules(&self.average_w)?, "power, an average over a second,")))
+    }
+}
+
 /// Mean watts at rest: from the counter if it can say, else the time-weighted mean of power.
 ///
 /// # Errors
 /// In words, where readings do not reach over enough of the span, up to its end.
-pub fn power_at_rest(energy_j: &[Point], power_w: &[Point], span: Window) -> Result<f64, String> {
+pub fn power_at_rest(energy_j: &[Point], power: &Power, span: Window) -> Result<f64, String> {
     let by_counter = from_first_reading(energy_j, span).and_then(|span| {
-        let joules = counter_delta(energy_j, span).map_err(|error| format!("at rest {error}"))?;
+        let joules = energy_delta(energy_j, span).map_err(|error| format!("at rest {error}"))?;
         Ok(joules / span.length().as_secs_f64())
     });
     by_counter.or_else(|why| {
         let why = if energy_j.is_empty() { None } else { Some(why) };
-        let span = from_first_reading(power_w, span).map_err(|other| why.unwrap_or(other))?;
-        let points = clipped(power_w, span).ok_or("no reading at rest up to the level's start")?;
-        let joules = integrate(&points).ok_or("the power at rest was not read")?;
+        let told = [&power.instant_w, &power.average_w].into_iter().find(|told| !told.is_empty());
+        let told = told.map_or(&[][..], Vec::as_slice);
+        let span = from_first_reading(told, span).map_err(|other| why.unwrap_or(other))?;
+        let joules = power.integrate(span).ok_or("no reading at rest up to the level's start")?.0;
         Ok(joules / span.length().as_secs_f64())
     })
 }
@@ -127,21 +160,21 @@ pub fn power_at_rest(energy_j: &[Point], power_w: &[Point], span: Window) -> Res
 /// `untold` says why a metric has no reading at all.
 pub(super) fn of_device(
     energy_j: &[Point],
-    power_w: &[Point],
+    power: &Power,
     window: Window,
     untold: impl Fn(GpuMetric) -> String,
 ) -> (Option<(f64, EnergySource)>, Option<String>) {
-    let no_counter = match counter_delta(energy_j, window) {
+    let no_counter = match energy_delta(energy_j, window) {
         Ok(joules) => return (Some((joules, EnergySource::Counter)), None),
         Err(_) if energy_j.is_empty() => untold(GpuMetric::Energy),
         Err(error) => error.to_string(),
     };
-    let no_power = match clipped(power_w, window).and_then(|points| integrate(&points)) {
-        Some(joules) => {
-            let text = format!("energy counter: {no_counter}; power was integrated instead");
+    let no_power = match power.integrate(window) {
+        Some((joules, what)) => {
+            let text = format!("energy counter: {no_counter}; {what} was integrated instead");
             return (Some((joules, EnergySource::IntegratedPower)), Some(text));
         }
-        None if power_w.is_empty() => untold(GpuMetric::Power),
+        None if power.average_w.is_empty() => untold(GpuMetric::Power),
         None => CounterError::NotCovered.to_string(),
     };
     (None, Some(format!("energy counter: {no_counter}; power: {no_power}")))
@@ -151,6 +184,10 @@ pub(super) fn of_device(
 const KEYS: [&str; 5] =
     ["energy_j", "energy_source", "joules_per_output_token", "joules_per_total_token", ABOVE_IDLE];
 const ABOVE_IDLE: &str = "joules_per_output_token_above_idle";
+/// Why a server on another machine has no figure.
+const ELSEWHERE: &str = "the server is elsewhere";
+/// Why nothing was used in a window.
+const NO_LENGTH: &str = "the window has no length";
 /// Why nothing can be divided by tokens.
 const NO_TOKENS: &str = "the number of tokens in the window is not known, or 0";
 
@@ -164,8 +201,10 @@ pub(super) fn per_token(
 ) {
     let seconds = window.length().as_secs_f64();
     let found = match load.wall_power_w {
+        _ if window.length().is_zero() => Err(NO_LENGTH.to_owned()),
         Some(watts) => Ok((watts * seconds, EnergySource::WallPower)),
-        None if !out.gpus.is_empty() => of_gpus(&out.gpus, reasons),
+        None if load.place == ServerPlace::Elsewhere => Err(ELSEWHERE.to_owned()),
+        None if out.gpus.iter().any(|gpu| counts(gpu, &out.gpus)) => of_gpus(&out.gpus, reasons),
         None => of_packages(out, reasons),
     };
     let (joules, source) = match found {
@@ -205,10 +244,11 @@ pub(super) fn per_token(
     }
 }
 
-/// Whether a device counts towards the level's energy: all do, unless it is known which ones the
-/// server uses.
+/// Whether a device counts towards the level's energy: those that the server uses do, or, where none
+/// is known to be one, those of which that cannot be told.
 fn counts(gpu: &GpuFigures, gpus: &[GpuFigures]) -> bool {
-    !gpus.iter().any(|gpu| gpu.used_by_server == Some(true)) || gpu.used_by_server == Some(true)
+    let known = gpus.iter().any(|gpu| gpu.used_by_server == Some(true));
+    gpu.used_by_server == if known { Some(true) } else { None }
 }
 
 fn of_gpus(
@@ -236,7 +276,8 @@ fn of_packages(
     let joules = out.host.as_ref().and_then(|host| host.cpu_energy_j);
     joules.map(|joules| (joules, EnergySource::Rapl)).ok_or_else(|| {
         let why = reasons.get("host.cpu_energy_j").map_or("no figure", String::as_str);
-        format!("no GPU, and no energy of the CPU: {why}")
+        let gpu = if out.gpus.is_empty() { "no GPU" } else { "the server uses no GPU" };
+        format!("{gpu}, and no energy of the CPU: {why}")
     })
 }
 
@@ -253,7 +294,7 @@ fn idle_power(
         }
         EnergySource::Rapl => {
             let points = host::points(&samples.host.readings, |row| row.cpu_energy_j);
-            power_at_rest(&points, &[], span)
+            power_at_rest(&points, &Power::default(), span)
         }
         EnergySource::Counter | EnergySource::IntegratedPower => {
             let pairs = samples.gpus.iter().zip(&out.gpus);
@@ -287,17 +328,6 @@ mod tests {
         let curve: Vec<(f64, f64)> = times.into_iter().zip(watts).collect();
         assert!(close(integrate(&points(&curve)).unwrap(), 33.565));
         assert_eq!(integrate(&points(&curve[..1])), None);
-    }
-
-    /// V20: a counter in millijoules, tokens, and what is above idle.
-    #[test]
-    fn a_counters_difference_per_token_and_above_idle() {
-        let counter = points(&[(0.0, 123_456.789), (30.0, 123_996.789)]);
-        let joules = counter_delta(&counter, window(0.0, 30.0)).unwrap();
-        assert!(close(joules, 540.0));
-        assert!(close(joules / 512.0, 1.054_687_5));
-        assert!(close(512.0 / joules, 0.948_148_148_148_148_2));
-        assert!(close((joules - 5.5 * 30.0) / 512.0, 0.732_421_875));
     }
 
     #[test]

@@ -19,10 +19,11 @@ impl Figures {
         facts.collect()
     }
 
-    /// Whether a figure of a device's power or energy is in the results: then a window shorter than
-    /// its sensor's is worth a flag.
+    /// Whether a figure of the power or energy of a device that the server used, or may have used, is
+    /// in the results: then a window shorter than its sensor's is worth a flag.
     pub fn measures_power(&self) -> bool {
-        self.gpus.iter().any(|gpu| gpu.power_w_mean.is_some() || gpu.energy_j.is_some())
+        let mut used = self.gpus.iter().filter(|gpu| gpu.used_by_server != Some(false));
+        used.any(|gpu| gpu.power_w_mean.is_some() || gpu.energy_j.is_some())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::energy;
+use super::energy::{self, Power};
 use super::reading::{Capability, GpuMetric, GpuProcess, GpuReading, Owner};
 use super::series::{Point, Window, max, mean, min, whole};
 use super::{EnergySource, GpuTrack};
@@ -72,14 +72,21 @@ fn points(readings: &[GpuReading], metric: GpuMetric) -> Vec<Point> {
     told.map(|(at, value)| Point { at, value }).collect()
 }
 
+/// Its power, as it tells it.
+fn power(track: &GpuTrack) -> Power {
+    Power {
+        instant_w: points(&track.readings, GpuMetric::PowerInstant),
+        average_w: points(&track.readings, GpuMetric::Power),
+    }
+}
+
 /// Mean watts of a device over a span without load.
 ///
 /// # Errors
 /// In words, where the readings do not reach over enough of it.
 pub(super) fn power_at_rest(track: &GpuTrack, span: Window) -> Result<f64, String> {
     let energy_j = points(&track.readings, GpuMetric::Energy);
-    let power_w = points(&track.readings, GpuMetric::Power);
-    energy::power_at_rest(&energy_j, &power_w, span)
+    energy::power_at_rest(&energy_j, &power(track), span)
         .map_err(|why| format!("GPU {}: {why}", track.info.index))
 }
 
@@ -120,9 +127,8 @@ pub(super) fn reduce(
     say.metrics(&gpu);
     say.stuck_memory_util(&mut gpu);
     let energy_j = points(&track.readings, GpuMetric::Energy);
-    let power_w = points(&track.readings, GpuMetric::Power);
     let untold = |metric: GpuMetric| say.of_capability(metric.key());
-    let (energy, why) = energy::of_device(&energy_j, &power_w, window, untold);
+    let (energy, why) = energy::of_device(&energy_j, &power(track), window, untold);
     (gpu.energy_j, gpu.energy_source) = energy.unzip();
     say.because("energy_j", why);
     processes(track, window, &mut gpu, &mut say);

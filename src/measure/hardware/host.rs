@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::energy::counter_delta;
+use super::energy::{counter_delta, energy_delta};
 use super::reading::{HostReading, TreeReading};
 use super::series::{Point, Window, whole};
 use super::{Figures, Load};
@@ -82,7 +82,7 @@ pub(super) fn reduce(
         Ok(_) => because("host.cpu_pct_mean", "no CPU time passed in the window".to_owned()),
         Err(error) => because("host.cpu_pct_mean", error.to_string()),
     }
-    let cpu_energy = grown(&|row| row.cpu_energy_j);
+    let cpu_energy = energy_delta(&points(readings, |row| row.cpu_energy_j), window);
     if let Err(error) = &cpu_energy {
         because("host.cpu_energy_j", error.to_string());
     }

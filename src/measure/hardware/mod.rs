@@ -12,7 +12,8 @@ mod reading;
 mod series;
 
 pub use energy::{
-    CounterError, EnergySource, counter_delta, counter_step, integrate, power_at_rest,
+    CounterError, EnergySource, Power, counter_delta, counter_step, energy_delta, integrate,
+    power_at_rest,
 };
 pub use flag_facts::not_released;
 pub use gpu::{GpuFigures, ThrottleShares};
@@ -65,6 +66,16 @@ pub struct Samples {
     pub host_reasons: BTreeMap<String, String>,
 }
 
+/// Where the server under test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerPlace {
+    /// On the machine that was sampled.
+    #[default]
+    Here,
+    /// On another one: what was sampled says nothing of it.
+    Elsewhere,
+}
+
 /// What the level says about the window, for figures that divide by it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Load {
@@ -78,6 +89,8 @@ pub struct Load {
     pub wall_power_w: Option<f64>,
     /// How late the harness's event loops ran what was due, 99th percentile, milliseconds.
     pub loop_lag_ms_p99: Option<f64>,
+    /// Where the server is.
+    pub place: ServerPlace,
 }
 
 /// The figures of one level. Names and units are those of the results file.
@@ -137,7 +150,12 @@ pub fn figures(samples: &Samples, window: Window, load: &Load) -> Figures {
         for (metric, capability) in &track.info.capabilities {
             out.capabilities.insert(format!("{path}.{metric}"), capability.clone());
         }
-        out.gpus.push(gpu::reduce(track, window, &mut reasons));
+        let mut gpu = gpu::reduce(track, window, &mut reasons);
+        if load.place == ServerPlace::Elsewhere {
+            gpu.used_by_server = Some(false);
+            reasons.remove(&format!("{path}.used_by_server"));
+        }
+        out.gpus.push(gpu);
     }
     if !samples.gpus.is_empty() {
         let rows = series::source_figures(&samples.gpu_rows, window, samples.period);

@@ -233,3 +233,132 @@ fn an_empty_recording_has_a_reason_for_everything() {
         assert!(figures.reasons.contains_key(key), "{key}");
     }
 }
+
+/// V20: a counter in millijoules, tokens, and what is above idle.
+#[test]
+fn a_counters_difference_per_token_and_above_idle() {
+    let at_ms = [0, 2_000, 32_000];
+    let counter_mj = [123_445_789.0, 123_456_789.0, 123_996_789.0];
+    let readings = at_ms.into_iter().zip(counter_mj).map(|(at, millijoules)| {
+        let mut reading = GpuReading { at: ms(at), ..GpuReading::default() };
+        reading.set(GpuMetric::Energy, Some(millijoules / 1e3));
+        reading
+    });
+    let track = GpuTrack { readings: readings.collect(), ..device(0) };
+    let load = Load {
+        output_tokens: Some(512.0),
+        total_tokens: Some(1024.0),
+        idle: Some(Window { from: ms(0), to: ms(2_000) }),
+        ..Load::default()
+    };
+    let window = Window { from: ms(2_000), to: ms(32_000) };
+    let figures = figures(&samples(vec![track]), window, &load);
+    let close = |left: Option<f64>, right: f64| (left.unwrap() - right).abs() <= 1e-9 * right;
+    assert!(close(figures.energy_j, 540.0));
+    assert!(close(figures.joules_per_output_token, 1.054_687_5));
+    assert!(close(figures.joules_per_total_token, 1.054_687_5 / 2.0));
+    // 5.5 W at rest.
+    assert!(close(figures.joules_per_output_token_above_idle, 0.732_421_875), "{figures:?}");
+}
+
+/// A device that somebody else uses, or nobody.
+fn not_the_servers(index: u32) -> GpuTrack {
+    let other = GpuProcess { pid: 7, memory_bytes: Some(5), owner: Owner::Other };
+    GpuTrack { processes: vec![(ms(0), vec![other])], ..device(index) }
+}
+
+#[test]
+fn a_server_on_the_cpu_is_not_charged_with_a_device_that_it_does_not_use() {
+    let idle = Some(Window { from: ms(0), to: ms(1_000) });
+    let on_cpu = figures(&samples(vec![not_the_servers(0)]), steady(), &Load { idle, ..load() });
+    assert_eq!(on_cpu.energy_source, Some(EnergySource::Rapl));
+    assert!((on_cpu.energy_j.unwrap() - 38.0).abs() < 1e-9);
+    assert!(on_cpu.joules_per_output_token_above_idle.unwrap().abs() < 1e-9);
+
+    let mut without_rapl = samples(vec![not_the_servers(0)]);
+    without_rapl.host.readings.iter_mut().for_each(|row| row.cpu_energy_j = None);
+    let nothing = figures(&without_rapl, steady(), &load());
+    assert_eq!((nothing.energy_j, nothing.joules_per_output_token), (None, None));
+    let why = &nothing.reasons["joules_per_output_token"];
+    assert!(why.starts_with("the server uses no GPU, and no energy of the CPU"), "{why}");
+
+    // Of a device that may be the server's and one that is not, the first counts.
+    let perhaps = figures(&samples(vec![not_the_servers(0), device(1)]), steady(), &load());
+    assert_eq!(perhaps.gpus[1].used_by_server, None);
+    assert!((perhaps.energy_j.unwrap() - 190.0).abs() < 1e-9);
+}
+
+/// A virtual GPU, or a virtual machine, may show a counter that nobody counts.
+#[test]
+fn a_counter_that_stands_still_is_not_believed() {
+    let mut gpu = device(0);
+    gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::Energy, Some(7.0)));
+    let load = Load { idle: Some(Window { from: ms(0), to: ms(1_000) }), ..load() };
+    let by_power = figures(&samples(vec![gpu.clone()]), steady(), &load);
+    assert_eq!(by_power.energy_source, Some(EnergySource::IntegratedPower));
+    assert!(by_power.reasons["gpus.0.energy_j"].contains("did not move"));
+    let above = by_power.joules_per_output_token_above_idle.unwrap();
+    assert!(above < by_power.joules_per_output_token.unwrap(), "{above}: 10 W at rest are known");
+
+    gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::Power, None));
+    let nothing = figures(&samples(vec![gpu]), steady(), &load);
+    assert_eq!((nothing.gpus[0].energy_j, nothing.energy_j), (None, None));
+
+    let mut rapl = samples(Vec::new());
+    rapl.host.readings.iter_mut().for_each(|row| row.cpu_energy_j = Some(0.0));
+    let nothing = figures(&rapl, steady(), &load);
+    assert_eq!((nothing.host.unwrap().cpu_energy_j, nothing.energy_j), (None, None));
+    assert!(nothing.reasons["host.cpu_energy_j"].contains("did not move"));
+}
+
+#[test]
+fn a_window_without_length_has_no_energy() {
+    let at = Window { from: ms(2_000), to: ms(2_000) };
+    for wall_power_w in [None, Some(85.0)] {
+        let load = Load { wall_power_w, ..load() };
+        let figures = figures(&samples(vec![device(0)]), at, &load);
+        assert_eq!((figures.energy_j, figures.gpus[0].energy_j), (None, None));
+        assert_eq!(figures.host.unwrap().cpu_energy_j, None);
+        assert_eq!(figures.joules_per_output_token, None);
+        assert_eq!(figures.reasons["energy_j"], "the window has no length");
+    }
+}
+
+#[test]
+fn power_at_an_instant_is_integrated_before_its_average_over_a_second() {
+    let mut gpu = device(0);
+    for reading in &mut gpu.readings {
+        reading.set(GpuMetric::Energy, None);
+        reading.set(GpuMetric::PowerInstant, Some(50.0));
+    }
+    let instant = figures(&samples(vec![gpu.clone()]), steady(), &load());
+    assert!((instant.energy_j.unwrap() - 95.0).abs() < 1e-9);
+    assert!(!instant.reasons["gpus.0.energy_j"].contains("average"));
+
+    gpu.readings.iter_mut().for_each(|reading| reading.set(GpuMetric::PowerInstant, None));
+    let average = figures(&samples(vec![gpu]), steady(), &load());
+    assert!((average.energy_j.unwrap() - 190.0).abs() < 1e-9);
+    let why = &average.reasons["gpus.0.energy_j"];
+    assert!(why.contains("power, an average over a second, was integrated instead"), "{why}");
+}
+
+/// What this machine takes says nothing of a server elsewhere; a wall meter's figure is stated, not
+/// measured here.
+#[test]
+fn a_server_elsewhere_has_no_energy_of_this_machine_and_no_flags_of_its_devices() {
+    let elsewhere = Load { place: ServerPlace::Elsewhere, ..load() };
+    for gpus in [vec![device(0)], Vec::new()] {
+        let figures = figures(&samples(gpus), steady(), &elsewhere);
+        assert_eq!((figures.energy_j, figures.energy_source), (None, None));
+        assert_eq!(figures.joules_per_output_token, None);
+        for key in ["energy_j", "joules_per_total_token", "joules_per_output_token_above_idle"] {
+            assert_eq!(figures.reasons[key], "the server is elsewhere", "{key}");
+        }
+        assert_eq!(figures.gpu_facts(), []);
+        assert!(figures.gpus.iter().all(|gpu| gpu.used_by_server == Some(false)));
+        assert!(figures.host.unwrap().cpu_energy_j.is_some(), "the machine's own is told");
+    }
+    let metered = Load { wall_power_w: Some(85.0), ..elsewhere };
+    let figures = figures(&samples(Vec::new()), steady(), &metered);
+    assert_eq!(figures.energy_source, Some(EnergySource::WallPower));
+}

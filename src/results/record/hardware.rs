@@ -50,10 +50,12 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// The devices that the server under test uses; all of them where that cannot be told.
+    /// The devices that the server under test uses; where none is known to be one, those of which
+    /// that cannot be told.
     pub fn gpus_in_use(&self) -> Vec<&Gpu> {
         let known = self.gpus.iter().any(|gpu| gpu.used_by_server == Some(true));
-        self.gpus.iter().filter(|gpu| !known || gpu.used_by_server == Some(true)).collect()
+        let used = if known { Some(true) } else { None };
+        self.gpus.iter().filter(|gpu| gpu.used_by_server == used).collect()
     }
 }
 

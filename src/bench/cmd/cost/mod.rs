@@ -123,8 +123,7 @@ pub(super) fn own_money(config: &CostConfig, file: &BriefFile) -> Option<f64> {
 
 /// Power of the devices that the server used, watts: less than the box draws.
 fn device_power(level: &BriefLevel) -> Option<f64> {
-    let gpus = &level.hardware.as_ref()?.gpus;
-    let used = gpus.iter().filter(|gpu| gpu.used_by_server != Some(false));
+    let used = level.hardware.as_ref()?.gpus_in_use().into_iter();
     used.filter_map(|gpu| gpu.power_w_mean).reduce(|one, other| one + other)
 }
 

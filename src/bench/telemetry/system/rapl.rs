@@ -56,9 +56,8 @@ impl Packages {
             Ok(entries) => entries,
         };
         let mut packages = Vec::new();
-        let first_interface = |entry: &fs::DirEntry| {
-            entry.file_name().to_string_lossy().starts_with("intel-rapl:")
-        };
+        let first_interface =
+            |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("intel-rapl:");
         for entry in entries.flatten().filter(first_interface) {
             let folder = entry.path();
             let name = fs::read_to_string(folder.join("name")).unwrap_or_default();
