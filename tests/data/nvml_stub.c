@@ -5,7 +5,8 @@
  * Keys: `devices`; for device 0 (and `1.KEY` for device 1) `util`, `memory_util`, `memory_used`,
  * `memory_total`, `sm_clock`, `sm_clock_max`, `memory_clock`, `power` (mW), `power_instant` (mW),
  * `energy_step` (mJ that the counter grows by in each reading), `energy_reset` (1: the counter
- * starts again from zero, once), `temp`, `throttle`, `name`, `procs` (pid:bytes,pid:bytes).
+ * starts again from zero, once), `temp`, `throttle`, `name`, `procs` and `graphics` (both
+ * pid:bytes,pid:bytes).
  * `CALL_rc` makes a call fail with that code (3 not supported, 15 lost), `all_rc` makes all of them
  * fail that say something of a device's state. `hang CALL` makes that call wait until the line is
  * gone. Each thread that calls is written to the file `threads`.
@@ -212,12 +213,12 @@ int nvmlDeviceGetFieldValues(Device *device, int count, struct field *fields) {
 }
 
 struct process { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; };
-int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, struct process *out) {
+static int processes(Device *device, const char *key, unsigned *count, struct process *out) {
     char text[TEXT] = "";
     unsigned found = 0, room = *count;
-    int rc = outcome(device, "procs");
+    int rc = outcome(device, key);
     if (rc != OK) return rc;
-    device_text(device, "procs", text, sizeof text);
+    device_text(device, key, text, sizeof text);
     for (char *item = strtok(text, ","); item; item = strtok(NULL, ",")) {
         if (out && found < room) {
             out[found].pid = (unsigned)strtoul(item, NULL, 10);
@@ -229,4 +230,12 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, str
     }
     *count = found;
     return found > room ? INSUFFICIENT_SIZE : OK;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, struct process *out) {
+    return processes(device, "procs", count, out);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(Device *device, unsigned *count, struct process *out) {
+    return processes(device, "graphics", count, out);
 }

@@ -388,7 +388,31 @@ fn of_two_gpus_the_servers_own_counts_and_a_stranger_is_told_apart() {
     assert_eq!(ours, [(own, true), (hidden, false)]);
     let held: Vec<_> = hardware.gpus[1].processes.iter().map(|p| p.memory_bytes).collect();
     assert_eq!(held, [Some(7000), None]);
-    assert!(hardware.reasons.contains_key("gpus.1.processes.1.memory_bytes"));
+    assert_eq!(hardware.gpus[1].processes[1].name, None);
+    for key in ["memory_bytes", "name"] {
+        assert!(hardware.reasons.contains_key(&format!("gpus.1.processes.1.{key}")), "{key}");
+    }
+}
+
+/// A display server holds memory and computes nothing; a server may do both, and is one process.
+#[test]
+fn what_draws_is_listed_beside_what_computes() {
+    let (server, onlooker) = (Onlooker::start(), Onlooker::start());
+    let (own, stranger) = (server.pid(), onlooker.pid());
+    let lists = format!("procs {own}:7000\ngraphics {own}:7500,{stranger}:40");
+    let stub = NvmlStub::new(&format!("{BUSY}\n{lists}"));
+    let sampler = sampler_of(&stub, own);
+    assert!(sampler.wait_for_host(1, LONG));
+    gpu_readings(&sampler, 5);
+    let hardware = hardware(&sampler.stop(), 1, 5);
+    let mut told: Vec<_> = hardware.gpus[0].processes.iter().collect();
+    told.sort_by_key(|process| !process.ours);
+    let kinds: Vec<_> = told.iter().map(|p| (p.pid, p.ours, p.kind.as_deref())).collect();
+    let expected = [(own, true, Some("compute+graphics")), (stranger, false, Some("graphics"))];
+    assert_eq!(kinds, expected);
+    assert_eq!(told[0].memory_bytes, Some(7500));
+    let name = std::fs::read_to_string(format!("/proc/{stranger}/comm")).unwrap();
+    assert_eq!(told[1].name.as_deref(), Some(name.trim()));
 }
 
 #[test]
@@ -466,6 +490,8 @@ fn the_devices_state_raises_the_levels_flags() {
     assert_eq!(flags_of(&format!("procs {}:5000", stranger.pid())), []);
     let both = format!("procs {}:5000,{}:1", stranger.pid(), server.pid());
     assert_eq!(flags_of(&both), flagged("foreign_gpu_process"));
+    let game = format!("procs {}:1\ngraphics {}:5000", server.pid(), stranger.pid());
+    assert_eq!(flags_of(&game), flagged("foreign_gpu_process"));
     let stuck = flags_of("name NVIDIA GB10\nsm_clock 850");
     assert_eq!(stuck, [("low_clock".to_owned(), Severity::Invalid)]);
 }

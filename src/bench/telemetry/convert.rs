@@ -87,6 +87,8 @@ fn gpu(figures: &GpuFigures) -> Gpu {
             .iter()
             .map(|process| GpuProcess {
                 pid: process.pid,
+                name: process.name.clone(),
+                kind: Some(process.kind.name().to_owned()),
                 memory_bytes: process.memory_bytes,
                 ours: matches!(process.owner, Owner::Server | Owner::Harness),
             })

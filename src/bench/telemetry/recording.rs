@@ -156,6 +156,8 @@ fn tracks(
         let told = lists.filter_map(|(at, lists)| Some((*at, lists.get(place)?.as_ref()?)));
         let process = |raw: &DeviceProcess| GpuProcess {
             pid: raw.pid,
+            name: raw.name.clone(),
+            kind: raw.kind,
             memory_bytes: raw.memory_bytes,
             owner: owner(raw),
         };
@@ -175,7 +177,7 @@ fn owner(process: &DeviceProcess, server_known: bool, notes: &NotesInner) -> Own
         Owner::Server
     } else if process.pid == std::process::id() {
         Owner::Harness
-    } else if server_known && process.visible {
+    } else if server_known && process.name.is_some() {
         Owner::Other
     } else {
         Owner::Unknown

@@ -101,8 +101,8 @@ pub struct GpuFacts {
     pub index: u32,
     /// Product name.
     pub name: Option<String>,
-    /// Processes with memory on it that are not the server's.
-    pub foreign_processes: u64,
+    /// Processes with memory on it that are not the server's, each in words.
+    pub foreign_processes: Vec<String>,
     /// Mean SM clock under load.
     pub sm_clock_mhz_mean: Option<f64>,
     /// The device's own maximum.
@@ -226,9 +226,10 @@ fn over_roofline(summary: &LevelSummary, ceiling: f64) -> Option<Flag> {
 }
 
 fn foreign_process(gpu: &GpuFacts) -> Option<Flag> {
-    let count = gpu.foreign_processes;
+    let count = gpu.foreign_processes.len();
     (count > 0).then(|| {
-        let text = format!("{count} other processes held memory on GPU {}", gpu.index);
+        let who = gpu.foreign_processes.join(", ");
+        let text = format!("GPU {} held memory of others than the server: {who}", gpu.index);
         let flag = Flag::flagged(FlagName::ForeignGpuProcess, text);
         flag.number("gpu", f64::from(gpu.index)).number("n_processes", count as f64)
     })

@@ -207,7 +207,7 @@ fn the_device() {
     };
     check(healthy.clone(), &[]);
     check(
-        GpuFacts { foreign_processes: 1, ..healthy.clone() },
+        GpuFacts { foreign_processes: vec!["Xorg (7, graphics)".into()], ..healthy.clone() },
         &[("foreign_gpu_process", FLAGGED)],
     );
     let slow = GpuFacts { sm_clock_mhz_mean: Some(999.0), ..healthy.clone() };

@@ -11,7 +11,7 @@ impl Figures {
         let facts = used.map(|gpu| GpuFacts {
             index: gpu.index,
             name: gpu.name.clone(),
-            foreign_processes: gpu.foreign().count() as u64,
+            foreign_processes: gpu.foreign().map(ToString::to_string).collect(),
             sm_clock_mhz_mean: gpu.sm_clock_mhz_mean,
             sm_clock_mhz_limit: gpu.sm_clock_mhz_limit,
             throttle_share: gpu.throttle_share.clone(),
@@ -36,14 +36,20 @@ pub fn not_released(before: Option<u64>, after: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::hardware::{GpuFigures, GpuProcess, Owner};
+    use crate::measure::hardware::{GpuFigures, GpuProcess, Owner, Use};
 
     #[test]
     fn a_device_that_the_server_does_not_use_raises_no_flag() {
         let gpu = |index, used_by_server| GpuFigures {
             index,
             used_by_server,
-            processes: vec![GpuProcess { pid: 1, memory_bytes: None, owner: Owner::Other }],
+            processes: vec![GpuProcess {
+                pid: 1,
+                name: Some("Xorg".to_owned()),
+                kind: Use::Graphics,
+                memory_bytes: None,
+                owner: Owner::Other,
+            }],
             power_w_mean: Some(1.0),
             ..GpuFigures::default()
         };
@@ -51,7 +57,7 @@ mod tests {
         let figures = Figures { gpus, ..Figures::default() };
         let facts = figures.gpu_facts();
         assert_eq!(facts.iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(facts[0].foreign_processes, 1);
+        assert_eq!(facts[0].foreign_processes, ["Xorg (1, graphics)"]);
         assert!(figures.measures_power());
         assert!(!Figures::default().measures_power());
     }

@@ -268,7 +268,7 @@ fn processes(track: &GpuTrack, window: Window, gpu: &mut GpuFigures, say: &mut R
     }
     let mut most: BTreeMap<u32, GpuProcess> = BTreeMap::new();
     for process in lists.iter().flat_map(|(_, list)| list) {
-        let kept = most.entry(process.pid).or_insert(*process);
+        let kept = most.entry(process.pid).or_insert_with(|| process.clone());
         kept.memory_bytes = kept.memory_bytes.max(process.memory_bytes);
     }
     gpu.processes = most.into_values().collect();
@@ -276,6 +276,9 @@ fn processes(track: &GpuTrack, window: Window, gpu: &mut GpuFigures, say: &mut R
         let why = "the driver does not tell what this process holds";
         let why = process.memory_bytes.is_none().then(|| why.to_owned());
         say.because(&format!("processes.{place}.memory_bytes"), why);
+        let why = "no process of this id can be seen here";
+        let why = process.name.is_none().then(|| why.to_owned());
+        say.because(&format!("processes.{place}.name"), why);
     }
     let owners: BTreeSet<Owner> = gpu.processes.iter().map(|process| process.owner).collect();
     let hidden = owners.is_empty() && gpu.util_pct_mean.is_some_and(|pct| pct >= LOAD_PCT);

@@ -20,7 +20,7 @@ pub use gpu::{GpuFigures, ThrottleShares};
 pub use host::{HarnessFigures, HostFigures, ServerFigures};
 pub use reading::{
     Capability, GpuInfo, GpuMetric, GpuProcess, GpuReading, HostReading, Owner, Throttle,
-    TreeReading,
+    TreeReading, Use,
 };
 pub use series::{Point, SourceFigures, SourceRow, Window};
 

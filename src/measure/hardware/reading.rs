@@ -165,15 +165,48 @@ pub enum Owner {
     Unknown,
 }
 
-/// A process that holds memory on a device.
+/// For what a process uses a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It computes.
+    Compute,
+    /// It draws: a display server, a desktop, a game; Vulkan, too.
+    Graphics,
+    /// Both.
+    Both,
+}
+
+impl Use {
+    /// The name that results carry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Graphics => "graphics",
+            Self::Both => "compute+graphics",
+        }
+    }
+}
+
+/// A process that holds memory on a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuProcess {
     /// Its id, by the driver.
     pub pid: u32,
+    /// Its program's name, where it can be seen.
+    pub name: Option<String>,
+    /// For what it uses the device.
+    pub kind: Use,
     /// Bytes on the device, where the driver says.
     pub memory_bytes: Option<u64>,
     /// Whose it is.
     pub owner: Owner,
+}
+
+impl fmt::Display for GpuProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or("a process");
+        write!(f, "{name} ({}, {})", self.pid, self.kind.name())
+    }
 }
 
 /// A process tree at an instant. CPU time and faults are cumulative and keep what ended processes

@@ -62,6 +62,10 @@ fn samples(gpus: Vec<GpuTrack>) -> Samples {
     }
 }
 
+fn process_of(owner: Owner) -> GpuProcess {
+    GpuProcess { pid: 7, name: None, kind: Use::Compute, memory_bytes: Some(5), owner }
+}
+
 fn steady() -> Window {
     Window { from: ms(1050), to: ms(2950) }
 }
@@ -166,11 +170,10 @@ fn a_memory_utilisation_that_stays_0_under_load_is_missing() {
 
 #[test]
 fn only_devices_that_the_server_uses_count_towards_its_energy() {
-    let process = |owner| GpuProcess { pid: 7, memory_bytes: Some(5), owner };
     let mut ours = device(1);
-    ours.processes = vec![(ms(0), vec![process(Owner::Server)])];
+    ours.processes = vec![(ms(0), vec![process_of(Owner::Server)])];
     let mut others = device(0);
-    others.processes = vec![(ms(0), vec![process(Owner::Other)])];
+    others.processes = vec![(ms(0), vec![process_of(Owner::Other)])];
     let figures = figures(&samples(vec![others, ours]), steady(), &load());
     assert_eq!(figures.gpus[0].used_by_server, Some(false));
     assert_eq!(figures.gpus[1].used_by_server, Some(true));
@@ -263,8 +266,7 @@ fn a_counters_difference_per_token_and_above_idle() {
 
 /// A device that somebody else uses, or nobody.
 fn not_the_servers(index: u32) -> GpuTrack {
-    let other = GpuProcess { pid: 7, memory_bytes: Some(5), owner: Owner::Other };
-    GpuTrack { processes: vec![(ms(0), vec![other])], ..device(index) }
+    GpuTrack { processes: vec![(ms(0), vec![process_of(Owner::Other)])], ..device(index) }
 }
 
 #[test]

@@ -127,6 +127,10 @@ pub struct Gpu {
 pub struct GpuProcess {
     /// Its process id.
     pub pid: u32,
+    /// Its program's name, where it can be seen.
+    pub name: Option<String>,
+    /// `compute`, `graphics` or `compute+graphics`; null in older files, which list what computes.
+    pub kind: Option<String>,
     /// Device memory, where the driver says.
     pub memory_bytes: Option<u64>,
     /// Whether it belongs to the server under test.

@@ -10,10 +10,10 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::{Device, Nvml};
 
-use crate::measure::hardware::{Capability, GpuInfo, GpuMetric, GpuReading, Throttle};
+use crate::measure::hardware::{Capability, GpuInfo, GpuMetric, GpuReading, Throttle, Use};
 
 use super::super::clock::Clock;
-use super::{DeviceProcess, capability, visible};
+use super::{DeviceProcess, capability, name_of};
 
 /// `NVML_FI_DEV_POWER_INSTANT` of nvml.h: milliwatts at this instant, not averaged over a second.
 const POWER_INSTANT: FieldId = FieldId(186);
@@ -103,20 +103,21 @@ pub(super) struct Probed {
     index: u32,
     /// Calls that are worth making again.
     calls: Vec<Call>,
-    /// Whether its processes are worth asking for again.
+    /// Whether its processes are worth asking for again, and those that draw.
     processes: bool,
+    graphics: bool,
 }
 
 /// Asks a device for everything once.
 pub(super) fn probe(nvml: &Nvml, index: u32) -> (GpuInfo, Probed) {
     let mut info = GpuInfo { index, ..GpuInfo::default() };
-    let mut probed = Probed { index, calls: Vec::new(), processes: false };
+    let mut probed = Probed { index, calls: Vec::new(), processes: false, graphics: false };
     let device = match nvml.device_by_index(index) {
         Ok(device) => device,
         Err(error) => {
             let failed = Capability::Error(error.to_string());
             let keys = Call::ALL.into_iter().flat_map(Call::keys);
-            let keys = keys.chain(["processes"]).chain(ONCE);
+            let keys = keys.chain(["processes", "graphics_processes"]).chain(ONCE);
             info.capabilities = keys.map(|key| (key, failed.clone())).collect();
             return (info, probed);
         }
@@ -133,6 +134,9 @@ pub(super) fn probe(nvml: &Nvml, index: u32) -> (GpuInfo, Probed) {
     let processes = capability(&device.running_compute_processes());
     probed.processes = processes != Capability::NotSupported;
     info.capabilities.insert("processes", processes);
+    let graphics = capability(&device.running_graphics_processes());
+    probed.graphics = graphics != Capability::NotSupported;
+    info.capabilities.insert("graphics_processes", graphics);
     (info, probed)
 }
 
@@ -193,22 +197,41 @@ impl Probed {
         reading
     }
 
-    /// The processes on the device; `None` where it does not tell.
+    /// The processes on the device; `None` where it does not tell who computes.
     pub(super) fn processes(&self, nvml: &Nvml) -> Option<Vec<DeviceProcess>> {
         if !self.processes {
             return None;
         }
-        let list = nvml.device_by_index(self.index).ok()?.running_compute_processes().ok()?;
-        let process = |process: ProcessInfo| DeviceProcess {
-            pid: process.pid,
-            memory_bytes: match process.used_gpu_memory {
-                UsedGpuMemory::Used(bytes) => Some(bytes),
-                UsedGpuMemory::Unavailable => None,
-            },
-            visible: visible(process.pid),
-        };
-        Some(list.into_iter().map(process).collect())
+        let device = nvml.device_by_index(self.index).ok()?;
+        let computing = device.running_compute_processes().ok()?;
+        let drawing = self.graphics.then(|| device.running_graphics_processes().ok()).flatten();
+        let mut found = BTreeMap::new();
+        let lists = [(Use::Compute, computing), (Use::Graphics, drawing.unwrap_or_default())];
+        for (kind, list) in lists {
+            for raw in list {
+                add(&mut found, kind, &raw);
+            }
+        }
+        Some(found.into_values().collect())
     }
+}
+
+/// Adds a process of one list; one that is in both lists does both.
+fn add(found: &mut BTreeMap<u32, DeviceProcess>, kind: Use, raw: &ProcessInfo) {
+    let memory_bytes = match raw.used_gpu_memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let process = found.entry(raw.pid).or_insert_with(|| DeviceProcess {
+        pid: raw.pid,
+        name: name_of(raw.pid),
+        kind,
+        memory_bytes,
+    });
+    if process.kind != kind {
+        process.kind = Use::Both;
+    }
+    process.memory_bytes = process.memory_bytes.max(memory_bytes);
 }
 
 fn milli(value: u32) -> f64 {

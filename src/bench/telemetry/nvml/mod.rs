@@ -13,7 +13,7 @@ use std::time::Duration;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 
-use crate::measure::hardware::{Capability, GpuInfo, GpuReading};
+use crate::measure::hardware::{Capability, GpuInfo, GpuReading, Use};
 
 use super::clock::Clock;
 use super::source::Source;
@@ -61,14 +61,16 @@ pub struct NvmlHeader {
 }
 
 /// A process on a device, as the driver tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceProcess {
     /// Its id.
     pub pid: u32,
+    /// Its program's name; `None` where no process of this id can be seen, as in a container.
+    pub name: Option<String>,
+    /// For what it uses the device.
+    pub kind: Use,
     /// Bytes, where the driver says.
     pub memory_bytes: Option<u64>,
-    /// Whether a process of this id can be seen here; in a container it may not be.
-    pub visible: bool,
 }
 
 /// One reading of all devices.
@@ -180,7 +182,8 @@ fn capability<T>(outcome: &Result<T, NvmlError>) -> Capability {
     }
 }
 
-/// Whether a process of this id can be seen from here.
-fn visible(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
+/// The name of a process's program, where the process can be seen from here.
+fn name_of(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("comm"));
+    name.ok().map(|name| name.trim().to_owned())
 }

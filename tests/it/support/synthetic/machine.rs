@@ -92,7 +92,12 @@ impl Scenario {
             memory_total_bytes: Some(85_000_000_000),
             energy_j: Some(9_000.0),
             used_by_server: Some(true),
-            processes: vec![GpuProcess { pid: 7, memory_bytes: Some(16_900_000_000), ours: true }],
+            processes: vec![GpuProcess {
+                pid: 7,
+                memory_bytes: Some(16_900_000_000),
+                ours: true,
+                ..GpuProcess::default()
+            }],
             ..Gpu::default()
         };
         let gb10 = Gpu {
