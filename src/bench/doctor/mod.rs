@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::bench::config::Config;
 use crate::bench::config::engines::ENGINES_FILE_NAME;
 use crate::bench::telemetry::{
-    NvmlLibrary, SystemPaths, cpu_energy_counter, gpu_facts, host_capabilities, host_facts,
+    NvmlLibrary, SystemPaths, energy_counter, gpu_facts, host_capabilities, host_facts,
 };
 use crate::results::record::Host;
 
@@ -90,7 +90,7 @@ pub async fn examine(configs: &Path, engines: Option<PathBuf>) -> Report {
     let facts = tokio::task::spawn_blocking(|| {
         let driver = gpu_facts(&NvmlLibrary::from_environment());
         let paths = SystemPaths::default();
-        (host_facts(), driver, cpu_energy_counter(&paths), host_capabilities(&paths))
+        (host_facts(), driver, energy_counter(&paths), host_capabilities(&paths))
     });
     let (engines, engines_reason) = match engines::found(&engines_file).await {
         Ok(found) => (found, None),

@@ -52,6 +52,7 @@ pub fn hardware(figures: &Figures) -> Hardware {
             mem_used_bytes_max: host.mem_used_bytes_max,
             swap_used_bytes_max: host.swap_used_bytes_max,
             cpu_energy_j: host.cpu_energy_j,
+            hwmon_energy_j: host.hwmon_energy_j,
         }),
         joules_per_output_token: figures.joules_per_output_token,
         joules_per_total_token: figures.joules_per_total_token,

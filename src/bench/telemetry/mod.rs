@@ -35,7 +35,7 @@ pub use host_facts::{gpu_facts, host_facts};
 pub use memory::{MemoryInUse, memory_available, memory_in_use};
 pub use nvml::NvmlLibrary;
 pub use recording::{Recording, WindowFacts};
-pub use system::{ServerProcesses, SystemPaths, cpu_energy_counter, host_capabilities};
+pub use system::{ServerProcesses, SystemPaths, energy_counter, host_capabilities};
 
 use clock::Clock;
 use nvml::{NvmlReading, NvmlSource};

@@ -9,7 +9,7 @@ use crate::measure::hardware::{
 /// A column that each reading of a kind fills.
 type Column<T> = (&'static str, fn(&T) -> Option<f64>);
 
-const HOST: [Column<HostReading>; 17] = [
+const HOST: [Column<HostReading>; 18] = [
     ("host.cpu_busy_s", |r| r.cpu_busy_s),
     ("host.cpu_total_s", |r| r.cpu_total_s),
     ("host.load_1m", |r| r.load_1m),
@@ -18,6 +18,7 @@ const HOST: [Column<HostReading>; 17] = [
     ("host.mem_available_bytes", |r| r.mem_available_bytes.map(float)),
     ("host.swap_used_bytes", |r| r.swap_used_bytes.map(float)),
     ("host.cpu_energy_j", |r| r.cpu_energy_j),
+    ("host.hwmon_energy_j", |r| r.hwmon_energy_j),
     ("server.cpu_s", |r| server(r)?.cpu_s),
     ("server.rss_bytes", |r| server(r)?.rss_bytes.map(float)),
     ("server.pss_bytes", |r| server(r)?.pss_bytes.map(float)),

@@ -1,14 +1,15 @@
 //! Energy of a window: a counter's difference, or power integrated over time.
 //!
 //! Order of belief for joules per token: what the config says a wall meter showed (the whole box);
-//! the device's own counter; integrated power; the CPU package's counter where there is no device.
+//! the device's own counter; integrated power; where there is no device that tells, the CPU package's
+//! counter, or a hardware monitor's on machines without one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::gpu::{self, GpuFigures};
 use super::host;
-use super::reading::GpuMetric;
+use super::reading::{Capability, GpuMetric};
 use super::series::{Point, Window, clipped};
 use super::{Figures, Load, Samples, ServerPlace};
 
@@ -21,6 +22,8 @@ pub enum EnergySource {
     IntegratedPower,
     /// The CPU package's counter.
     Rapl,
+    /// One of the kernel's hardware monitors.
+    Hwmon,
     /// A wall meter's figure from the config.
     WallPower,
 }
@@ -32,6 +35,7 @@ impl EnergySource {
             Self::Counter => "counter",
             Self::IntegratedPower => "integrated_power",
             Self::Rapl => "rapl",
+            Self::Hwmon => "hwmon",
             Self::WallPower => "wall_power",
         }
     }
@@ -184,6 +188,8 @@ pub(super) fn of_device(
 const KEYS: [&str; 5] =
     ["energy_j", "energy_source", "joules_per_output_token", "joules_per_total_token", ABOVE_IDLE];
 const ABOVE_IDLE: &str = "joules_per_output_token_above_idle";
+/// The path of the hardware monitor's energy.
+const HWMON: &str = "host.hwmon_energy_j";
 /// Why a server on another machine has no figure.
 const ELSEWHERE: &str = "the server is elsewhere";
 /// Why nothing was used in a window.
@@ -204,8 +210,13 @@ pub(super) fn per_token(
         _ if window.length().is_zero() => Err(NO_LENGTH.to_owned()),
         Some(watts) => Ok((watts * seconds, EnergySource::WallPower)),
         None if load.place == ServerPlace::Elsewhere => Err(ELSEWHERE.to_owned()),
-        None if out.gpus.iter().any(|gpu| counts(gpu, &out.gpus)) => of_gpus(&out.gpus, reasons),
-        None => of_packages(out, reasons),
+        None if out.gpus.iter().any(|gpu| counts(gpu, &out.gpus)) => {
+            let silent =
+                out.gpus.iter().all(|gpu| !counts(gpu, &out.gpus) || cannot_tell(gpu, out));
+            let of_sensor = || of_sensor(out).filter(|_| silent);
+            of_gpus(&out.gpus, reasons).or_else(|why| of_sensor().ok_or(why))
+        }
+        None => of_packages(out, reasons).or_else(|why| of_sensor(out).ok_or(why)),
     };
     let (joules, source) = match found {
         Ok(found) => found,
@@ -214,6 +225,9 @@ pub(super) fn per_token(
             return;
         }
     };
+    if let Some(sensor) = reasons.get(HWMON).filter(|_| source == EnergySource::Hwmon) {
+        reasons.insert("energy_j".to_owned(), sensor.clone());
+    }
     out.energy_j = Some(joules);
     out.energy_source = Some(source);
     let divided = |joules: f64, tokens: Option<f64>| {
@@ -281,6 +295,20 @@ fn of_packages(
     })
 }
 
+/// Whether a device lacks everything that energy could be from, as a Jetson's does.
+fn cannot_tell(gpu: &GpuFigures, out: &Figures) -> bool {
+    let lacks = |metric: GpuMetric| {
+        let path = format!("gpus.{}.{}", gpu.index, metric.key());
+        out.capabilities.get(&path) == Some(&Capability::NotSupported)
+    };
+    [GpuMetric::Energy, GpuMetric::Power, GpuMetric::PowerInstant].into_iter().all(lacks)
+}
+
+/// The figure of the hardware monitor, which is there only on machines without RAPL.
+fn of_sensor(out: &Figures) -> Option<(f64, EnergySource)> {
+    Some((out.host.as_ref()?.hwmon_energy_j?, EnergySource::Hwmon))
+}
+
 /// Watts at rest of what the level's energy is from.
 fn idle_power(
     samples: &Samples,
@@ -292,8 +320,10 @@ fn idle_power(
         EnergySource::WallPower => {
             Err("the config's wall_power_w says nothing of the power at rest".to_owned())
         }
-        EnergySource::Rapl => {
-            let points = host::points(&samples.host.readings, |row| row.cpu_energy_j);
+        EnergySource::Rapl | EnergySource::Hwmon => {
+            // A machine has one of the two.
+            let points =
+                host::points(&samples.host.readings, |row| row.cpu_energy_j.or(row.hwmon_energy_j));
             power_at_rest(&points, &Power::default(), span)
         }
         EnergySource::Counter | EnergySource::IntegratedPower => {

@@ -48,6 +48,8 @@ pub struct HostFigures {
     pub swap_used_bytes_max: Option<u64>,
     /// Joules of the CPU packages.
     pub cpu_energy_j: Option<f64>,
+    /// Joules of what one hardware monitor covers.
+    pub hwmon_energy_j: Option<f64>,
 }
 
 /// One value of the host over time.
@@ -68,6 +70,12 @@ pub(super) fn reduce(
     reasons: &mut BTreeMap<String, String>,
 ) {
     let inside: Vec<&HostReading> = readings.iter().filter(|r| window.holds(r.at)).collect();
+    let hwmon = points(readings, |row| row.hwmon_energy_j);
+    let hwmon_energy = energy_delta(&hwmon, window);
+    if let Some(error) = hwmon_energy.err().filter(|_| !hwmon.is_empty()) {
+        // Its name, which stood there, belongs to a figure.
+        reasons.insert("host.hwmon_energy_j".to_owned(), error.to_string());
+    }
     let mut because = |key: &str, why: String| {
         reasons.entry(key.to_owned()).or_insert(why);
     };
@@ -93,6 +101,7 @@ pub(super) fn reduce(
         mem_used_bytes_max: inside.iter().filter_map(|row| used(row)).max(),
         swap_used_bytes_max: inside.iter().filter_map(|row| row.swap_used_bytes).max(),
         cpu_energy_j: cpu_energy.ok(),
+        hwmon_energy_j: hwmon_energy.ok(),
     };
     let harness_cpu = grown(&|row| row.harness.cpu_s);
     if let Err(error) = &harness_cpu {
@@ -108,6 +117,7 @@ pub(super) fn reduce(
         ("host.mem_available_bytes_min", host.mem_available_bytes_min.is_none()),
         ("host.mem_used_bytes_max", host.mem_used_bytes_max.is_none()),
         ("host.swap_used_bytes_max", host.swap_used_bytes_max.is_none()),
+        ("host.hwmon_energy_j", host.hwmon_energy_j.is_none()),
         ("harness.rss_bytes_max", harness.rss_bytes_max.is_none()),
     ] {
         if missing {

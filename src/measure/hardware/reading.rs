@@ -250,6 +250,8 @@ pub struct HostReading {
     pub swap_used_bytes: Option<u64>,
     /// Joules of all CPU packages since the sampler started.
     pub cpu_energy_j: Option<f64>,
+    /// Joules by one hardware monitor since the sampler started.
+    pub hwmon_energy_j: Option<f64>,
     /// The server's process tree, where it is known.
     pub server: Option<TreeReading>,
     /// The harness itself.

@@ -364,3 +364,46 @@ fn a_server_elsewhere_has_no_energy_of_this_machine_and_no_flags_of_its_devices(
     let figures = figures(&samples(Vec::new()), steady(), &metered);
     assert_eq!(figures.energy_source, Some(EnergySource::WallPower));
 }
+
+/// An Arm board: no RAPL, and one sensor at 30 W.
+fn with_sensor(gpus: Vec<GpuTrack>) -> Samples {
+    let mut samples = samples(gpus);
+    for row in &mut samples.host.readings {
+        row.cpu_energy_j = None;
+        row.hwmon_energy_j = Some(row.at.as_secs_f64() * 30.0);
+    }
+    let named = "by the sensor ina VDD_IN alone".to_owned();
+    samples.host_reasons.insert("host.hwmon_energy_j".to_owned(), named);
+    samples
+}
+
+#[test]
+fn without_rapl_a_hardware_monitor_gives_the_energy_and_is_named() {
+    let load = Load { idle: Some(Window { from: ms(0), to: ms(1_000) }), ..load() };
+    let board = figures(&with_sensor(Vec::new()), steady(), &load);
+    assert_eq!(board.energy_source, Some(EnergySource::Hwmon));
+    assert!((board.energy_j.unwrap() - 57.0).abs() < 1e-9);
+    assert!(board.joules_per_output_token_above_idle.unwrap().abs() < 1e-9);
+    for key in ["energy_j", "host.hwmon_energy_j"] {
+        assert_eq!(board.reasons[key], "by the sensor ina VDD_IN alone", "{key}");
+    }
+
+    // A Jetson's GPU is listed and tells nothing; one that was lost tells something else.
+    let mut jetson = device(0);
+    jetson
+        .readings
+        .iter_mut()
+        .for_each(|row| *row = GpuReading { at: row.at, ..Default::default() });
+    let lost = figures(&with_sensor(vec![jetson.clone()]), steady(), &load);
+    assert_eq!(lost.energy_source, None);
+    let silent = |capability: &mut Capability| *capability = Capability::NotSupported;
+    jetson.info.capabilities.values_mut().for_each(silent);
+    let jetson = figures(&with_sensor(vec![jetson]), steady(), &load);
+    assert_eq!(jetson.energy_source, Some(EnergySource::Hwmon));
+
+    let mut still = with_sensor(Vec::new());
+    still.host.readings.iter_mut().for_each(|row| row.hwmon_energy_j = Some(0.0));
+    let still = figures(&still, steady(), &load);
+    assert_eq!((still.energy_j, still.host.unwrap().hwmon_energy_j), (None, None));
+    assert!(still.reasons["host.hwmon_energy_j"].contains("did not move"));
+}

@@ -43,7 +43,7 @@ pub struct Hardware {
     pub joules_per_total_token: Option<f64>,
     /// The same as the first, above the idle power before the level.
     pub joules_per_output_token_above_idle: Option<f64>,
-    /// `counter`, `integrated_power`, `rapl`, `wall_power` or null.
+    /// `counter`, `integrated_power`, `rapl`, `hwmon`, `wall_power` or null.
     pub energy_source: Option<String>,
     /// Why a value is null, by its key.
     pub reasons: BTreeMap<String, String>,
@@ -128,8 +128,10 @@ pub struct GpuProcess {
     /// Its process id.
     pub pid: u32,
     /// Its program's name, where it can be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `compute`, `graphics` or `compute+graphics`; null in older files, which list what computes.
+    /// `compute`, `graphics` or `compute+graphics`; older files list what computes, and lack it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Device memory, where the driver says.
     pub memory_bytes: Option<u64>,
@@ -181,4 +183,7 @@ pub struct HostUsage {
     pub swap_used_bytes_max: Option<u64>,
     /// Package energy by RAPL, joules.
     pub cpu_energy_j: Option<f64>,
+    /// Energy by one hardware monitor where there is no RAPL, joules; `reasons` names the sensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hwmon_energy_j: Option<f64>,
 }

@@ -2,13 +2,13 @@
 
 use crate::measure::hardware::{Capability, HostReading, TreeReading};
 
-use super::{CPU_ENERGY, Notes};
+use super::{CPU_ENERGY, HWMON_ENERGY, Notes};
 
 /// Whether a reading told a metric.
 type Told<T> = fn(&T) -> bool;
 
 /// The machine's metrics: path, and the figure whose reason speaks of it.
-const HOST: [(&str, &str, Told<HostReading>); 6] = [
+const HOST: [(&str, &str, Told<HostReading>); 7] = [
     ("host.cpu_pct", "host.cpu_pct_mean", |r| r.cpu_busy_s.is_some() && r.cpu_total_s.is_some()),
     ("host.load_1m", "host.load_1m", |r| r.load_1m.is_some()),
     ("host.mem_available_bytes", "host.mem_available_bytes_min", |r| {
@@ -17,6 +17,7 @@ const HOST: [(&str, &str, Told<HostReading>); 6] = [
     ("host.mem_total_bytes", "host.mem_used_bytes_max", |r| r.mem_total_bytes.is_some()),
     ("host.swap_used_bytes", "host.swap_used_bytes_max", |r| r.swap_used_bytes.is_some()),
     (CPU_ENERGY, CPU_ENERGY, |r| r.cpu_energy_j.is_some()),
+    (HWMON_ENERGY, HWMON_ENERGY, |r| r.hwmon_energy_j.is_some()),
 ];
 
 /// A process tree's metrics, below its own path: the metric, and the figure.

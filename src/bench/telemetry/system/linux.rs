@@ -55,6 +55,7 @@ impl Machine {
             mem_available_bytes: memory("MemAvailable"),
             swap_used_bytes: swap_used.and_then(|(total, free)| total.checked_sub(free)),
             cpu_energy_j: None,
+            hwmon_energy_j: None,
             server: self.server.as_mut().map(|tree| tree.read(at, &self.notes)),
             harness: self.harness.read(at, &self.notes),
         }

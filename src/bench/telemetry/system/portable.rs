@@ -62,6 +62,7 @@ impl Machine {
             mem_available_bytes: Some(system.available_memory()),
             swap_used_bytes: Some(system.used_swap()),
             cpu_energy_j: None,
+            hwmon_energy_j: None,
             server: self.server.map(|server| tree(system, server, &self.notes)),
             harness: of(system, &BTreeSet::from([own])),
         }
