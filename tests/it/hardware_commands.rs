@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::support::c_stub::shared_library;
+use crate::support::nulls::without_reason;
 use crate::support::nvml_stub::NvmlStub;
 
 /// Runs spark-bench with these library files, to its end.
@@ -80,6 +81,8 @@ fn the_doctor_names_what_works_what_does_not_and_no_key() {
     let output = spark_bench(&args, path.to_str().unwrap(), "/none");
     let answer = json(&output);
     assert_eq!(answer["host"]["gpus"][0]["name"], "NVIDIA GB10");
+    assert_eq!(answer["host"]["reasons"]["gpus.0.memory_total_bytes"], "not_supported");
+    assert_eq!(without_reason(&answer["host"]), [""; 0], "{}", answer["host"]);
     assert_eq!(answer["capabilities"]["gpus.0.memory_used_bytes"], "not_supported");
     assert_eq!(answer["capabilities"]["gpus.0.power_w"], "ok");
     assert_eq!(answer["keys"]["SPARK_NVML_LIB"], "set");

@@ -39,7 +39,9 @@ fn hardware(library: &Path, meanwhile: impl FnOnce()) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let said = text(&output);
     assert!(said.contains("CPU ms/token") && said.contains("PSS MB"), "{said}");
-    let hardware = bench.results()[0]["levels"][0]["hardware"].clone();
+    let file = &bench.results()[0];
+    assert_eq!(without_reason(&file["meta"]["host"]), [""; 0], "{}", file["meta"]["host"]);
+    let hardware = file["levels"][0]["hardware"].clone();
     // What has nothing to do with the device is there in any case.
     let server = &hardware["server"];
     assert!(server["rss_bytes_max"].as_u64().unwrap() > 0, "{server}");

@@ -197,6 +197,9 @@ pub struct Host {
     pub cgroup_cpu_quota: Option<f64>,
     /// Whether this is a virtual machine, and of which kind.
     pub virtual_machine: Option<String>,
+    /// Why a value is null, by its path (`gpus.0.vbios`). Not in older files.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<String, String>,
 }
 
 /// One GPU of the host.

@@ -1,8 +1,8 @@
-//! Nulls of a level's `hardware`, and whether each has a reason.
+//! Nulls of a level's `hardware` or of a `host`, and whether each has a reason.
 
 use serde_json::Value;
 
-/// The paths of all nulls in `hardware` for which `reasons` has no entry of their own.
+/// The paths of all nulls in `hardware` (or `host`) for which `reasons` has no entry of their own.
 ///
 /// `gpu_reason` is a reason itself: null where there is nothing to explain.
 pub fn without_reason(hardware: &Value) -> Vec<String> {

@@ -2,8 +2,10 @@
 
 mod cgroup;
 mod power;
+mod reasons;
 mod virtual_machine;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ const NVML_DEADLINE: Duration = Duration::from_secs(15);
 /// fifteen seconds.
 pub fn host_facts() -> Host {
     let driver = gpu_facts(&NvmlLibrary::from_environment());
-    host_facts_with(&SystemPaths::default(), driver.as_ref().ok())
+    host_facts_with(&SystemPaths::default(), driver.as_ref())
 }
 
 /// What the GPU driver says of itself and its devices.
@@ -45,14 +47,15 @@ pub fn gpu_facts(library: &NvmlLibrary) -> Result<NvmlHeader, String> {
 }
 
 /// The facts of a machine whose kernel's files are at `paths`.
-pub(super) fn host_facts_with(paths: &SystemPaths, driver: Option<&NvmlHeader>) -> Host {
+pub(super) fn host_facts_with(paths: &SystemPaths, answer: Result<&NvmlHeader, &String>) -> Host {
+    let driver = answer.ok();
     let cpu_only = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
     let system = System::new_with_specifics(cpu_only).ok();
     let cpu = system.as_ref().and_then(|system| system.cpus().first());
     let cpu_name = cpu.map(|cpu| cpu.brand().trim().to_owned()).filter(|name| !name.is_empty());
     let count = |n: usize| u32::try_from(n).ok();
     let text = |path: std::path::PathBuf| fs::read_to_string(path).ok();
-    Host {
+    let host = Host {
         hostname_hash: System::host_name().ok().map(|name| short_hash(&name)),
         os: System::long_os_version().ok(),
         kernel: System::kernel_version().ok(),
@@ -70,7 +73,9 @@ pub(super) fn host_facts_with(paths: &SystemPaths, driver: Option<&NvmlHeader>) 
         power_supply: power::supply(&paths.sys).map(str::to_owned),
         cgroup_cpu_quota: cgroup::cpu_quota(paths),
         virtual_machine: virtual_machine::kind(paths),
-    }
+        reasons: BTreeMap::new(),
+    };
+    Host { reasons: reasons::of(&host, answer), ..host }
 }
 
 fn memory_total() -> Option<u64> {
@@ -102,7 +107,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_cpu_memory_and_a_name_that_is_not_told() {
-        let host = host_facts_with(&SystemPaths::default(), None);
+        let host = host_facts_with(&SystemPaths::default(), Err(&String::new()));
         assert!(host.cores_logical.unwrap() >= 1);
         assert!(host.memory_total_bytes.unwrap() > 1 << 20);
         assert_eq!(host.hostname_hash.as_ref().map(String::len), Some(12));
