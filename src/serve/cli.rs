@@ -160,10 +160,17 @@ impl Settings {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
+pub(in crate::serve) mod tests {
+    use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
+
+    /// What these flags say, whatever the environment does.
+    pub(in crate::serve) fn of_flags(args: &[&str]) -> Cli {
+        let command = Cli::command().mut_args(|arg| arg.env(clap::builder::Resettable::Reset));
+        let matches = command.try_get_matches_from(["spark-serve"].iter().chain(args)).unwrap();
+        Cli::from_arg_matches(&matches).unwrap()
+    }
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -172,10 +179,7 @@ mod tests {
 
     #[test]
     fn a_flag_without_a_value_is_true_and_can_be_taken_back() {
-        let cache = |args: &[&str]| {
-            let args = ["spark-serve"].iter().chain(args);
-            Cli::try_parse_from(args).unwrap().settings.prompt_cache
-        };
+        let cache = |args: &[&str]| of_flags(args).settings.prompt_cache;
         assert_eq!(cache(&[]), None);
         assert_eq!(cache(&["--prompt-cache"]), Some(true));
         assert_eq!(cache(&["--prompt-cache=false"]), Some(false));

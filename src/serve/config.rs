@@ -223,13 +223,11 @@ fn at_most(name: &str, value: u32, limit: u32) -> Result<u32, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+    use crate::serve::cli::tests::of_flags;
 
     fn settle(args: &[&str]) -> Result<Config, ConfigError> {
-        let cli = Cli::try_parse_from(["spark-serve"].iter().chain(args)).unwrap();
-        Config::settle(cli, |name| (name == "KEY").then(|| "secret".to_owned()))
+        Config::settle(of_flags(args), |name| (name == "KEY").then(|| "secret".to_owned()))
     }
 
     #[test]

@@ -109,6 +109,7 @@ int nvmlDeviceGetCount_v2(unsigned *out) {
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **out) {
     if (index >= DEVICES) return INVALID_ARGUMENT;
+    note_thread();
     *out = &devices[index];
     return (int)number(&devices[index], "handle_rc", OK);
 }

@@ -9,10 +9,11 @@ use spark::report::rates;
 use spark::results::brief::Gaps;
 use spark::results::store;
 
+use crate::support::child::output;
 use crate::support::synthetic::Scenario;
 
 fn spark_bench(args: &[&str], dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir).output().unwrap()
+    output(Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir))
 }
 
 /// The JSON that a command answers, which must end well.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::support::child::output;
 use super::support::synthetic::Scenario;
 use spark::analyse::explorer::{Ask, breakdown};
 use spark::report::{page, rates};
@@ -24,15 +25,16 @@ fn browser() -> Option<&'static str> {
 /// The page's document after its scripts ran, and everything that the browser logged.
 fn visit(browser: &str, url: &str) -> (String, String) {
     let profile = tempfile::tempdir().unwrap();
-    let output = Command::new(browser)
+    let mut command = Command::new(browser);
+    command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
-        .args(["--enable-logging=stderr", "--v=0", "--timeout=20000", "--dump-dom"])
+        .args(["--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0"])
+        .args(["--timeout=120000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         // Whatever the page asked for would fail, and be logged as an error.
         .arg("--proxy-server=http://127.0.0.1:1")
-        .arg(url)
-        .output()
-        .unwrap();
+        .arg(url);
+    let output = output(&mut command);
     (String::from_utf8_lossy(&output.stdout).into(), String::from_utf8_lossy(&output.stderr).into())
 }
 

@@ -1,22 +1,23 @@
 //! `doctor`, `bandwidth` and `watch`, as somebody runs them.
 
 #[cfg(target_os = "linux")]
-use std::io::{BufRead as _, BufReader};
-#[cfg(target_os = "linux")]
 use std::process::Stdio;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::support::c_stub::shared_library;
+use crate::support::child::{Running, output};
 use crate::support::nulls::without_reason;
 use crate::support::nvml_stub::NvmlStub;
+#[cfg(target_os = "linux")]
+use crate::support::patience::wait_until;
 
 /// Runs spark-bench with these library files, to its end.
 fn spark_bench(args: &[&str], nvml: &str, cuda: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
     command.args(args).env("SPARK_NVML_LIB", nvml).env("SPARK_CUDA_LIB", cuda);
-    let output = command.output().unwrap();
+    let output = output(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
@@ -97,16 +98,15 @@ fn the_doctor_names_what_works_what_does_not_and_no_key() {
 #[cfg(target_os = "linux")]
 #[test]
 fn watching_ends_with_the_process_and_does_not_begin_without_one() {
-    let mut ended = Command::new("true").spawn().unwrap();
+    let mut ended = Running::start(&mut Command::new("true")).unwrap();
     let gone = ended.id().to_string();
-    ended.wait().unwrap();
+    ended.wait();
     let watch = |pid: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
         command.args(["watch", "--interval", "50ms", "--pid", pid]).env("SPARK_NVML_LIB", "/none");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
-    let output = watch(&gone).output().unwrap();
+    let output = output(&mut watch(&gone));
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(output.stdout, b"");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -115,13 +115,12 @@ fn watching_ends_with_the_process_and_does_not_begin_without_one() {
     // It ends when its stdin does, and stays a zombie: nobody asks how it ended.
     let mut process = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     let pid = process.id().to_string();
-    let mut watching = watch(&pid).spawn().unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let header = lines.next().unwrap().unwrap();
-    assert!(header.contains("server_cpu_%"), "{header}");
+    let watching = Running::start(&mut watch(&pid)).unwrap();
+    wait_until("the header", || {
+        String::from_utf8_lossy(&watching.said()[0]).contains("server_cpu_%")
+    });
     drop(process.stdin.take());
-    assert!(lines.all(|line| line.is_ok()), "it ends by itself");
-    let output = watching.wait_with_output().unwrap();
+    let output = watching.output();
     process.wait().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

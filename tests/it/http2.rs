@@ -44,7 +44,7 @@ fn one(fate: Fate) -> RequestTrace {
     let mut endpoint = plain(&server);
     endpoint.timeouts.first_token = limit.filter(|_| is_silent);
     // Both texts have to come within it.
-    endpoint.timeouts.stall = if stalls { Some(Duration::from_secs(2)) } else { None };
+    endpoint.timeouts.stall = if stalls { Some(Duration::from_secs(10)) } else { None };
     one_of(&endpoint)
 }
 

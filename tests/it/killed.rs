@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
@@ -25,6 +25,7 @@ use spark::results::convert;
 use spark::results::journal::{Journal, LevelHead, recover};
 use spark::results::record::{Flag, Level, Verdict};
 
+use crate::support::child::{Running, output};
 use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step, good_answer};
 use crate::support::synthetic::Scenario;
@@ -45,16 +46,6 @@ const PROMPTS: usize = 150;
 const MAX_TOKENS: u64 = 3;
 /// What a user is promised. Some requests keep it.
 const SLO: Slo = Slo { ttft: Duration::from_micros(2500), tpot: Duration::from_secs(1) };
-
-/// Killed and reaped when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A server, and a folder with a config and prompts for it.
 struct Setting {
@@ -90,8 +81,7 @@ impl Setting {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
         command.arg("matrix").arg(self.folder.path().join("t.toml")).arg("--no-self-test");
         command.arg("--out").arg(self.out());
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Running(quiet.spawn().unwrap())
+        Running::start(&mut command).unwrap()
     }
 }
 
@@ -189,7 +179,7 @@ fn kill_one(seed: u64) -> Shown {
     let mut harness = setting.start();
     wait_until("so many requests", || setting.server.n_requests() >= after as usize);
     std::thread::sleep(pause);
-    let gone = harness.0.try_wait().unwrap();
+    let gone = harness.ended();
     assert!(gone.is_none(), "seed {seed}: it was to be killed, not to end: {gone:?}");
     drop(harness);
 
@@ -279,7 +269,7 @@ fn a_journal_gives_the_levels_that_the_run_itself_wrote() {
     let journal = setting.folder.path().join("copy.journal.jsonl");
     // The harness removes its own at the end.
     std::fs::hard_link(journal_in(&setting.out()).unwrap(), &journal).unwrap();
-    assert_eq!(harness.0.wait().unwrap().code(), Some(5), "a verdict of invalid");
+    assert_eq!(harness.wait().code(), Some(5), "a verdict of invalid");
     let written = std::fs::read_dir(setting.out()).unwrap().next().unwrap().unwrap().path();
     let levels: Vec<Level> =
         raw_levels(&written).iter().map(|level| serde_json::from_str(level).unwrap()).collect();
@@ -347,7 +337,7 @@ fn what_was_recovered_is_not_recovered_again() {
     };
     let recover = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
-        let output = command.arg("recover").arg(&path).output().unwrap();
+        let output = output(command.arg("recover").arg(&path));
         assert_eq!(output.status.code(), Some(0));
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };

@@ -24,7 +24,11 @@ pub(crate) fn prompts(n: usize) -> PromptCursor {
 pub(crate) fn run(endpoint: &Endpoint, spec: &LevelSpec) -> LevelRun {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = CancellationToken::new();
-    runtime.block_on(run_level(endpoint, &mut prompts(8), spec, &Unobserved, &cancel)).unwrap()
+    let mut prompts = prompts(8);
+    let level = run_level(endpoint, &mut prompts, spec, &Unobserved, &cancel);
+    // No test waits longer, whatever the server does.
+    let level = async { tokio::time::timeout(Duration::from_secs(300), level).await };
+    runtime.block_on(level).unwrap().unwrap()
 }
 
 fn endpoint(server: &ScriptedServer) -> Endpoint {

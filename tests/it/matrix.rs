@@ -4,9 +4,11 @@
 use std::fs;
 use std::net::TcpListener;
 
+use crate::support::child::{Running, output};
 use crate::support::matrix::{ANY_PORT, Bench, GOOD, SHORT, text, wait_for_journal};
 use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 fn reason(file: &Value, kind: &str) -> String {
@@ -23,7 +25,7 @@ fn a_good_engine_is_measured_and_stopped() {
     {
         matrix.env(name, "http://127.0.0.1:1");
     }
-    let output = matrix.output().unwrap();
+    let output = output(&mut matrix);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     assert_eq!(files.len(), 1);
@@ -46,7 +48,7 @@ fn a_good_engine_is_measured_and_stopped() {
 fn the_time_is_estimated_by_earlier_results_whatever_else_lies_beside_them() {
     let bench = Bench::new();
     let config = bench.target("good", GOOD, "60s");
-    let run = || text(&bench.matrix(std::slice::from_ref(&config), &[]).output().unwrap());
+    let run = || text(&bench.run(std::slice::from_ref(&config), &[]));
     let first = run();
     assert!(first.contains("no earlier results of this work"), "{first}");
     fs::write(bench.path("results/torn.json"), "{\"schema_version\": 1, \"me").unwrap();
@@ -88,7 +90,8 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
         let impatient = format!("{SHORT}\nfirst_token_timeout = \"2s\"");
         configs.push(bench.config(name, ANY_PORT, &impatient));
     }
-    bench.engine("stubborn", &mark(&stubborn), "60s", "");
+    let impatient = "stop = { signal = \"TERM\", grace = \"300ms\" }";
+    bench.engine("stubborn", &mark(&stubborn), "60s", impatient);
     configs.push(bench.config("stubborn", ANY_PORT, SHORT));
     configs.push(bench.target("good", &mark(GOOD), "60s"));
 
@@ -99,7 +102,7 @@ fn every_misbehaving_engine_is_a_row_and_nothing_is_left() {
     fs::write(bench.path("engines.toml"), engines + &missing).unwrap();
     configs.push(bench.config("missing", ANY_PORT, SHORT));
 
-    let output = bench.matrix(&configs, &[]).output().unwrap();
+    let output = bench.run(&configs, &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let files = bench.results();
@@ -138,7 +141,7 @@ fn somebody_elses_server_is_not_measured() {
     fs::write(bench.path("engines.toml"), format!("{first}{second}")).unwrap();
     let foreign = bench.config("foreign", ANY_PORT, SHORT);
 
-    let output = bench.matrix(&[taken, foreign], &[]).output().unwrap();
+    let output = bench.run(&[taken, foreign], &[]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let reasons: Vec<String> = bench.results().iter().map(|file| reason(file, "failed")).collect();
     assert!(reasons.contains(&"port_in_use".to_owned()), "{reasons:?}");
@@ -164,7 +167,7 @@ fn a_setting_that_is_ignored_makes_the_levels_invalid() {
         .unwrap()
         .replace("use = \"ignores\"\n", "use = \"ignores\"\nargs = [\"-c\", \"4096\"]\n");
     fs::write(&config, asked).unwrap();
-    let output = bench.matrix(&[config], &[]).output().unwrap();
+    let output = bench.run(&[config], &[]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let file = &bench.results()[0];
     assert_eq!(file["meta"]["server"]["applied_settings"]["n_ctx"], 512);
@@ -179,7 +182,7 @@ fn a_bad_config_is_a_row_with_its_error_and_the_others_run() {
     let good = bench.target("good", GOOD, "60s");
     let bad = bench.path("bad.toml");
     fs::write(&bad, "[target]\nnmae = \"x\"\n").unwrap();
-    let output = bench.matrix(&[bad, good], &[]).output().unwrap();
+    let output = bench.run(&[bad, good], &[]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     let why = "bad.toml:2: unknown key \"nmae\"; did you mean \"name\"?";
@@ -197,21 +200,24 @@ fn a_bad_config_is_a_row_with_its_error_and_the_others_run() {
 fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
     let bench = Bench::new();
     let marker = bench.marker();
-    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
-    // The second level is long enough to be killed in.
+    // Slow, so that its second level takes many times as long as to kill the harness in it; but the
+    // second time it is not.
+    let gap = format!("--gap-ms $(mkdir {marker}/once && echo 100 || echo 1)");
+    let good = format!("MARK={marker}; export MARK; {}", GOOD.replace("--gap-ms 1", &gap));
+    bench.engine("good", &good, "60s", "");
     let work = "concurrency = [1, 2]\nrequests = { default = 4, \"2\" = 150 }";
     let config = bench.config("good", ANY_PORT, work);
-    let mut harness = bench.matrix(std::slice::from_ref(&config), &[]).spawn().unwrap();
+    let mut command = bench.matrix(std::slice::from_ref(&config), &[]);
+    let mut harness = Running::start(&mut command).unwrap();
     // Head; level, warm-up, its end, four requests, headers, level's end; level, warm-up, its end, a
     // request.
     wait_for_journal(&bench.path("results"), 14);
-    harness.kill().unwrap();
-    harness.wait().unwrap();
+    harness.kill();
     wait_until("the server is gone", || {
         !bench.left_over().iter().any(|words| words.contains("null-engine"))
     });
 
-    let output = bench.matrix(std::slice::from_ref(&config), &["--resume"]).output().unwrap();
+    let output = bench.run(std::slice::from_ref(&config), &["--resume"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     assert_eq!(files.len(), 2, "what was interrupted, and the whole");
@@ -223,23 +229,25 @@ fn a_killed_harness_leaves_no_server_and_resumes_without_measuring_twice() {
     assert!(!level(interrupted[0], 1)["requests"].as_array().unwrap().is_empty());
     assert_eq!(level(whole[0], 1)["summary"]["n_ok"], 150);
 
-    let again = bench.matrix(&[config], &["--resume"]).output().unwrap();
+    let again = bench.run(&[config], &["--resume"]);
     assert!(text(&again).contains("measured already"), "{}", text(&again));
     assert_eq!(bench.results().len(), 2);
+}
+
+/// A harness whose only level has begun and lasts for a minute.
+fn in_a_long_level(bench: &Bench) -> Running {
+    let slow = GOOD.replace("--gap-ms 1", "--gap-ms 100");
+    bench.engine("slow", &format!("MARK={}; export MARK; {slow}", bench.marker()), "60s", "");
+    let config = bench.config("slow", ANY_PORT, "concurrency = [1]\nrequests = 190");
+    let harness = Running::start(&mut bench.matrix(&[config], &[])).unwrap();
+    wait_for_journal(&bench.path("results"), 5);
+    harness
 }
 
 #[test]
 fn a_server_outlives_neither_harness_nor_supervisor_even_if_both_are_killed_at_once() {
     let bench = Bench::new();
-    let marker = bench.marker();
-    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
-    let config = bench.config("good", ANY_PORT, "concurrency = [1]\nrequests = 190");
-    let mut harness = bench.matrix(&[config], &[]).spawn().unwrap();
-    wait_for_journal(&bench.path("results"), 5);
-    let signal = |id: u32, signal| {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(i32::try_from(id).unwrap()), signal)
-            .unwrap();
-    };
+    let mut harness = in_a_long_level(&bench);
     let supervisors: Vec<u32> = spark::bench::process::tree::descendants(harness.id())
         .into_iter()
         .map(|process| process.pid)
@@ -250,10 +258,10 @@ fn a_server_outlives_neither_harness_nor_supervisor_even_if_both_are_killed_at_o
         .collect();
     assert_eq!(supervisors.len(), 1);
     // The harness cannot help while it is stopped, and is killed as it is.
-    signal(harness.id(), nix::sys::signal::Signal::SIGSTOP);
-    signal(supervisors[0], nix::sys::signal::Signal::SIGKILL);
-    harness.kill().unwrap();
-    harness.wait().unwrap();
+    harness.signal(Signal::SIGSTOP);
+    let supervisor = nix::unistd::Pid::from_raw(i32::try_from(supervisors[0]).unwrap());
+    nix::sys::signal::kill(supervisor, Signal::SIGKILL).unwrap();
+    harness.kill();
     wait_until("the server is gone", || {
         !bench.left_over().iter().any(|words| words.contains("null-engine"))
     });
@@ -262,14 +270,9 @@ fn a_server_outlives_neither_harness_nor_supervisor_even_if_both_are_killed_at_o
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
     let bench = Bench::new();
-    let marker = bench.marker();
-    bench.engine("good", &format!("MARK={marker}; export MARK; {GOOD}"), "60s", "");
-    let config = bench.config("good", ANY_PORT, "concurrency = [1]\nrequests = 190");
-    let harness = bench.matrix(&[config], &[]).spawn().unwrap();
-    wait_for_journal(&bench.path("results"), 5);
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(harness.id()).unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = harness.wait_with_output().unwrap();
+    let harness = in_a_long_level(&bench);
+    harness.signal(Signal::SIGINT);
+    let output = harness.output();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     let file = &bench.results()[0];
     assert_eq!(file["interrupted"], true);

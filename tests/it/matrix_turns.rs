@@ -3,11 +3,14 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::matrix::{ANY_PORT, BENCH, Bench, GOOD, SHORT, text, wait_for_journal};
+use crate::support::child::{self, Running};
+use crate::support::matrix::{ANY_PORT, BENCH, Bench, GOOD, SHORT, text};
 use crate::support::nvml_stub::NvmlStub;
+use crate::support::patience::wait_until;
 use crate::support::scripted::{ScriptedServer, Step, good_answer};
 
 /// An engine that writes down when it runs, and fails if another one runs meanwhile.
@@ -40,7 +43,7 @@ fn a_server_that_is_not_restarted_is_never_sent_a_prompt_twice() {
             server.url()
         );
         fs::write(bench.path("r.toml"), text).unwrap();
-        bench.matrix(&[bench.path("r.toml")], &[]).current_dir(bench.path("")).output().unwrap()
+        child::output(bench.matrix(&[bench.path("r.toml")], &[]).current_dir(bench.path("")))
     };
     let said = text(&config("[\"one.jsonl\", \"two.jsonl\"]"));
     let bodies = || -> Vec<String> {
@@ -70,7 +73,7 @@ fn two_targets_take_turns_and_only_one_server_lives_at_a_time() {
     let a = bench.target("a", &alone(&bench, "a"), "60s");
     let b = bench.target("b", &alone(&bench, "b"), "60s");
     let configs = [a.clone(), b.clone()];
-    let output = bench.matrix(&configs, &["--interleave"]).output().unwrap();
+    let output = bench.run(&configs, &["--interleave"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let order = fs::read_to_string(bench.path("order")).unwrap();
@@ -89,15 +92,15 @@ fn two_targets_take_turns_and_only_one_server_lives_at_a_time() {
     assert_eq!(bench.left_over(), Vec::<String>::new());
 
     // Nothing of it is measured, or started, again.
-    let again = bench.matrix(&configs, &["--interleave", "--resume"]).output().unwrap();
+    let again = bench.run(&configs, &["--interleave", "--resume"]);
     assert!(text(&again).contains("measured already"), "{}", text(&again));
     assert_eq!(fs::read_to_string(bench.path("order")).unwrap(), order);
 
-    let one = bench.matrix(std::slice::from_ref(&a), &["--interleave"]).output().unwrap();
+    let one = bench.run(std::slice::from_ref(&a), &["--interleave"]);
     assert_eq!(one.status.code(), Some(2), "{}", text(&one));
     let other = fs::read_to_string(&b).unwrap().replace("[1, 2]", "[1, 4]");
     fs::write(&b, other).unwrap();
-    let unequal = bench.matrix(&configs, &["--interleave"]).output().unwrap();
+    let unequal = bench.run(&configs, &["--interleave"]);
     assert!(text(&unequal).contains("their levels differ"), "{}", text(&unequal));
 }
 
@@ -108,7 +111,7 @@ fn a_target_that_fails_in_its_turn_does_not_keep_the_other_from_its_own() {
     // Its second server does not start.
     let once = format!("mkdir {folder}/once || exit 7; {GOOD}");
     let (a, b) = (bench.target("a", &once, "60s"), bench.target("b", GOOD, "60s"));
-    let output = bench.matrix(&[a, b], &["--interleave"]).output().unwrap();
+    let output = bench.run(&[a, b], &["--interleave"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let files = bench.results();
     let levels = |index: usize| files[index]["levels"].as_array().unwrap().len();
@@ -127,7 +130,7 @@ fn the_cost_is_said_before_and_never_passed() {
     let priced = fs::read_to_string(&config).unwrap().replace("[engine]", price);
     fs::write(&config, priced).unwrap();
     let configs = std::slice::from_ref(&config);
-    let output = bench.matrix(configs, &["--max-cost", "22"]).output().unwrap();
+    let output = bench.run(configs, &["--max-cost", "22"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("stops before 22.00 USD"), "{said}");
@@ -140,7 +143,7 @@ fn the_cost_is_said_before_and_never_passed() {
     assert_eq!(levels[1]["summary"]["ended_by"], "max_cost");
 
     // With more money the rest is measured, and only that.
-    let output = bench.matrix(configs, &["--resume"]).output().unwrap();
+    let output = bench.run(configs, &["--resume"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     let whole = files.iter().find(|file| file["skipped"].is_null()).unwrap();
@@ -151,31 +154,36 @@ fn the_cost_is_said_before_and_never_passed() {
 #[test]
 fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
     let bench = Bench::new();
-    let work = "concurrency = [1, 2, 3]\nrequests = { default = 4, \"2\" = 100, \"3\" = 100 }";
-    bench.engine("good", GOOD, "60s", "");
-    let config = bench.config("good", ANY_PORT, work);
+    // A warm-up and so many requests a level. The first time the server answers one request of the
+    // second level, the second time one of the third; then it says nothing to any worker.
+    let answered = |n: usize| vec![vec![Step::Send(good_answer(4))]; n];
+    let unanswered = |n: usize| vec![vec![Step::Hang]; n];
+    let (first, second) = ((1 + 4) + (1 + 1), (1 + 10) + (1 + 1));
+    let scripts =
+        [answered(first), unanswered(2), answered(second), unanswered(3), answered(1)].concat();
+    let server = ScriptedServer::start(scripts);
+    let work = "concurrency = [1, 2, 3]\nrequests = { default = 4, \"2\" = 10, \"3\" = 10 }";
+    let config = bench.remote("good", &server.url(), work);
     let configs = std::slice::from_ref(&config);
-    // Head; level, warm-up, its end, four requests, headers, end; level, warm-up, its end, a request.
-    for (flags, lines) in [(&[][..], 14), (&["--resume"][..], 116)] {
-        let mut harness = bench.matrix(configs, flags).spawn().unwrap();
-        wait_for_journal(&bench.path("results"), lines);
-        harness.kill().unwrap();
-        harness.wait().unwrap();
+    let sent = [first + 2, first + 2 + second + 3];
+    for (flags, sent) in [&[][..], &["--resume"]].into_iter().zip(sent) {
+        let mut harness = Running::start(&mut bench.matrix(configs, flags)).unwrap();
+        wait_until("every worker waits", || server.n_requests() >= sent);
+        harness.kill();
     }
     // Somebody recovers it by hand first, and keeps notes beside it.
     let results = bench.path("results");
     let journals = fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
     let journal = journals.into_iter().find(|path| path.extension().is_some_and(|e| e == "jsonl"));
-    let recovered = std::process::Command::new(BENCH).arg("recover").arg(journal.unwrap()).output();
-    assert!(recovered.unwrap().status.success());
+    let recovered = child::output(Command::new(BENCH).arg("recover").arg(journal.unwrap()));
+    assert!(recovered.status.success(), "{}", text(&recovered));
     fs::write(results.join("notes.json"), "[1]").unwrap();
-    let output = bench.matrix(configs, &["--resume"]).output().unwrap();
+    let output = bench.run(configs, &["--resume"]);
     fs::remove_file(results.join("notes.json")).unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("taken over from one file") && said.contains("notes.json"), "{said}");
-    for place in
-        ["[1/3] good c=1: measured already (", "[2/3] good c=2: ", "[3/3] good c=3 100/100"]
+    for place in ["[1/3] good c=1: measured already (", "[2/3] good c=2: ", "[3/3] good c=3 10/10"]
     {
         assert!(said.contains(place), "{place}: {said}");
     }
@@ -189,15 +197,12 @@ fn a_resumed_run_is_one_row_and_a_second_interruption_loses_nothing() {
     let second = second.unwrap();
     assert_eq!(second["levels"][0]["requests"], whole["levels"][0]["requests"]);
     assert_eq!(second["levels"][1]["requests"], whole["levels"][1]["requests"]);
-    let scoreboard = std::process::Command::new(crate::support::matrix::BENCH)
-        .arg("scoreboard")
-        .arg("--update")
-        .arg(bench.path("SCOREBOARD.md"))
-        .arg(bench.path("results"))
-        .output()
-        .unwrap();
+    let board = bench.path("SCOREBOARD.md");
+    let mut command = Command::new(BENCH);
+    let scoreboard =
+        child::output(command.arg("scoreboard").arg("--update").arg(&board).arg(&results));
     assert!(scoreboard.status.success(), "{}", text(&scoreboard));
-    let rows = fs::read_to_string(bench.path("SCOREBOARD.md")).unwrap();
+    let rows = fs::read_to_string(board).unwrap();
     assert_eq!(rows.matches("| good |").count(), 1, "{rows}");
 }
 
@@ -217,7 +222,7 @@ fn the_servers_own_counters_are_told_apart_over_each_level() {
     bench.engine("counts", GOOD, "60s", &metrics);
     bench.engine("silent", GOOD, "60s", "");
     let configs = ["counts", "silent"].map(|name| bench.config(name, ANY_PORT, SHORT));
-    let output = bench.matrix(&configs, &[]).output().unwrap();
+    let output = bench.run(&configs, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     let metrics = |file: usize, level: usize| &files[file]["levels"][level]["server_metrics"];
@@ -238,7 +243,7 @@ fn device_memory_that_is_not_given_back_is_flagged() {
     let config = bench.target("keeps", &keeps, "60s");
     let run = |configs: &[std::path::PathBuf]| {
         let mut command = bench.matrix(configs, &[]);
-        let output = command.env("SPARK_NVML_LIB", stub.path()).output().unwrap();
+        let output = child::output(command.env("SPARK_NVML_LIB", stub.path()));
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     };
     run(&[config]);
@@ -293,7 +298,7 @@ fn prompts_are_compared_with_the_tokenizers_count_and_repetitions_counted_by_lev
         fs::write(&config, text).unwrap();
         configs.push(config);
     }
-    let output = bench.matrix(&configs, &[]).output().unwrap();
+    let output = bench.run(&configs, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let files = bench.results();
     let flag = |file: usize, level: usize, name: &str| {

@@ -7,6 +7,7 @@ use spark::measure::trace::{FailureClass, Outcome};
 
 use crate::level::one_of;
 use crate::odd_streams::{DONE, answer, check, event, good, raw, sse, told, two};
+use crate::support::dead_port::dead_port;
 use crate::support::scripted::{
     STREAM_HEAD, ScriptedServer, Step, chunk, finish_event, text_event, usage_event,
 };
@@ -334,8 +335,9 @@ fn a_refusal_tells_its_retry_after_and_no_secret() {
 
 #[test]
 fn nobody_there_is_a_connect_failure() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let endpoint = Endpoint::new(&format!("http://{free}/v1"), BodyTemplate::new("m", 16)).unwrap();
+    let (_nobody, address) = dead_port();
+    let endpoint =
+        Endpoint::new(&format!("http://{address}/v1"), BodyTemplate::new("m", 16)).unwrap();
     assert_eq!(told(&one_of(&endpoint)), "connect -? 0 - -");
     let nowhere = Endpoint::new("http://no-such-host.invalid/v1", BodyTemplate::new("m", 16));
     assert_eq!(told(&one_of(&nowhere.unwrap())), "connect -? 0 - -");

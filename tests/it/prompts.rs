@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::child::Running;
+
 /// How many words into a prompt no two of a file still agree.
 const WORDS_THAT_DIFFER: usize = 3;
 
@@ -70,12 +72,13 @@ fn long_prompts_are_256_different_documents() {
 fn the_script_makes_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let script = root().join("scripts/make-prompts");
-    let made = Command::new("python3").arg(script).arg("--out").arg(folder.path()).output();
-    let Ok(made) = made else {
+    let mut command = Command::new("python3");
+    let Ok(made) = Running::start(command.arg(script).arg("--out").arg(folder.path())) else {
         assert!(std::env::var_os("CI").is_none(), "python3 is not there");
         eprintln!("skipped: python3 is not there");
         return;
     };
+    let made = made.output();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for name in ["short.jsonl", "long.jsonl"] {
         let same = fs::read(folder.path().join(name)).unwrap() == fs::read(file(name)).unwrap();

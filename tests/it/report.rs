@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::support::child::output;
 use super::support::synthetic::{self, Machine, Scenario};
 use spark::report::{page, svg_files};
 use spark::results::convert::Keep;
@@ -82,11 +83,8 @@ fn the_folder_of_a_page_is_made() {
     let dir = tempfile::tempdir().unwrap();
     spark::results::store::write_new(dir.path(), &Scenario::desk().results()).unwrap();
     let report = |out: &str| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_spark-bench"))
-            .args(["report", ".", "--out", out])
-            .current_dir(dir.path())
-            .output()
-            .unwrap()
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+        output(command.args(["report", ".", "--out", out]).current_dir(dir.path()))
     };
     assert!(report("made/anew/page.html").status.success());
     assert!(dir.path().join("made/anew/page.html").is_file());

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use spark::results::record::{Level, Meta, ResultsFile, Summary};
 use spark::results::{scoreboard, store};
 
+use crate::support::child::output;
 use crate::support::synthetic::Scenario;
 
 fn root() -> &'static Path {
@@ -13,7 +14,7 @@ fn root() -> &'static Path {
 }
 
 fn spark_bench(args: &[&str], dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir).output().unwrap()
+    output(Command::new(env!("CARGO_BIN_EXE_spark-bench")).args(args).current_dir(dir))
 }
 
 fn run_file(target: &str) -> ResultsFile {

@@ -1,15 +1,14 @@
 //! The null engine and the self-test, as processes.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::support::child::output;
 
 #[test]
 fn the_self_test_loses_nothing_and_says_how_late_it_was() {
-    let output = Command::new(env!("CARGO_BIN_EXE_spark-bench"))
-        .args(["self-test", "--concurrency", "1,3", "--ttft-ms", "5", "--gap-ms", "2"])
-        .args(["--tokens", "5", "--rounds", "2", "--json"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+    command.args(["self-test", "--concurrency", "1,3", "--ttft-ms", "5", "--gap-ms", "2"]);
+    let output = output(command.args(["--tokens", "5", "--rounds", "2", "--json"]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = rows.as_array().unwrap();
@@ -26,9 +25,7 @@ fn the_self_test_loses_nothing_and_says_how_late_it_was() {
 
 #[test]
 fn a_self_test_of_nothing_is_refused() {
-    let output = Command::new(env!("CARGO_BIN_EXE_spark-bench"))
-        .args(["self-test", "--concurrency", "0"])
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spark-bench"));
+    let output = output(command.args(["self-test", "--concurrency", "0"]));
     assert_eq!(output.status.code(), Some(2));
 }

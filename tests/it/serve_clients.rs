@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::binary::Binary;
+use crate::support::child::output;
 
 #[test]
 fn real_clients_stream_count_and_fail_as_they_should() {
@@ -14,7 +15,7 @@ fn real_clients_stream_count_and_fail_as_they_should() {
     }
     let Some((mut binary, address)) = Binary::serve(&["--ctx", "256"]) else { return };
     let script = root.join("scripts/real-clients");
-    let output = Command::new(script).arg(format!("http://{address}")).output().unwrap();
+    let output = output(Command::new(script).arg(format!("http://{address}")));
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
     assert_eq!(binary.terminate(), Some(0));

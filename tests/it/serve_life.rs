@@ -56,6 +56,7 @@ fn run_while_loading(
         })
     });
     look(address.recv().unwrap(), &stop);
+    wait_until("the server has ended", || life.is_finished());
     life.join().unwrap()
 }
 

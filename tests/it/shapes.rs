@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::support::child::output;
+
 const BENCH: &str = env!("CARGO_BIN_EXE_spark-bench");
 
 /// Runs a matrix of one target against an engine that is started as `start` (a TOML list).
@@ -22,11 +24,9 @@ fn matrix(folder: &Path, start: &str, shape: &str) -> (Output, Vec<Value>) {
          concurrency = [1, 2]\nrequests = 4\nwarmup = 1\nignore_eos = true\n{shape}\n"
     );
     fs::write(folder.join("e.toml"), config).unwrap();
-    let output = Command::new(BENCH)
-        .args(["matrix", "e.toml", "--no-self-test", "--out", "results"])
-        .current_dir(folder)
-        .output()
-        .unwrap();
+    let mut command = Command::new(BENCH);
+    command.args(["matrix", "e.toml", "--no-self-test", "--out", "results"]);
+    let output = output(command.current_dir(folder));
     let mut paths: Vec<_> =
         fs::read_dir(folder.join("results")).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

@@ -58,7 +58,7 @@ fn a_peer_that_speaks_no_tls_or_says_nothing_is_a_tls_failure() {
     let url = server.url().replace("http://", "https://");
     let mut silent = endpoint(&url);
     // TCP is there at once; TLS never is.
-    silent.timeouts.connect = Some(Duration::from_secs(1));
+    silent.timeouts.connect = Some(Duration::from_secs(10));
     let trace = one_of(&silent);
     assert_eq!(trace.outcome.failure(), Some(FailureClass::Tls), "{:?}", trace.outcome);
     assert!(trace.stamps.connected.is_some(), "TCP stood");

@@ -1,8 +1,9 @@
 //! A server that answers with another model than the one it was asked for: it is said with the
 //! first answer, not after the level.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::support::child;
 use crate::support::matrix::{ANY_PORT, BENCH, Bench, GOOD, SHORT, text};
 use crate::support::scripted::{LAST_CHUNK, STREAM_HEAD, ScriptedServer, Step, chunk};
 
@@ -27,7 +28,7 @@ fn a_running_server_is_warned_of_at_once_and_flagged_at_each_level() {
         command.args(["--base-url", &server.url(), "--no-self-test", "--concurrency", "1,2"]);
         command.args(["--n", "3", "--warmup", "1", "--max-tokens", "1"]).args(more);
         command.arg("--prompts").arg(bench.path("p.jsonl")).arg("--out").arg(bench.path("results"));
-        command.stdin(Stdio::null()).output().unwrap()
+        child::output(&mut command)
     };
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
@@ -49,7 +50,7 @@ fn a_server_of_ours_is_not_measured_at_all() {
     let bench = Bench::new();
     // Its engine's entry names no list of models, so that only the answers tell.
     let config = bench.target("other", &GOOD.replace("--model m", "--model other"), "60s");
-    let output = bench.matrix(std::slice::from_ref(&config), &[]).output().unwrap();
+    let output = bench.run(std::slice::from_ref(&config), &[]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let file = &bench.results()[0];
     assert_eq!(file["failed"]["reason"], "wrong_model");
@@ -57,7 +58,7 @@ fn a_server_of_ours_is_not_measured_at_all() {
     assert_eq!(file["levels"].as_array().unwrap().len(), 0);
     assert_eq!(bench.left_over(), Vec::<String>::new());
 
-    let check = Command::new(BENCH).arg("check").arg(&config).output().unwrap();
+    let check = child::output(Command::new(BENCH).arg("check").arg(&config));
     assert_eq!(check.status.code(), Some(4), "{}", text(&check));
     assert!(text(&check).contains("other: failed: "), "{}", text(&check));
 
@@ -68,6 +69,6 @@ fn a_server_of_ours_is_not_measured_at_all() {
         .unwrap()
         .replace("model = \"m\"\n", "model = \"m\"\naccept_models = [\"m-2026\"]\n");
     std::fs::write(&dated, accepting).unwrap();
-    let output = bench.matrix(&[dated], &[]).output().unwrap();
+    let output = bench.run(&[dated], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }

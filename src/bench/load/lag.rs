@@ -126,6 +126,9 @@ mod tests {
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let watching = tokio::task::spawn_local(watch(Rc::clone(&lag)));
             let enough = async {
+                while lag.borrow().n() == 0 {
+                    tokio::time::sleep(PERIOD).await; // Now the bell rings.
+                }
                 while lag.borrow().n() < n {
                     turn().await;
                 }
@@ -157,7 +160,6 @@ mod tests {
         let mut still_to_hold = Some(held_up);
         let lag = watched(10, async || {
             if let Some(time) = still_to_hold.take() {
-                tokio::task::yield_now().await; // Lets the bell begin to ring.
                 std::thread::sleep(time);
             }
             tokio::task::yield_now().await;

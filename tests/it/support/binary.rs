@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use spark::bench::sys::die_with_parent;
 
 use super::client::{self, Reply};
 use super::cores::{self, Turn};
@@ -30,13 +31,16 @@ impl Binary {
     /// Starts the program with these arguments.
     pub fn spawn(args: &[&str]) -> Self {
         let turn = cores::turn();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_spark-serve"))
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spark-serve"));
+        // Whatever the environment says of it is not this test's.
+        for (name, _) in std::env::vars_os() {
+            if name == "RUST_LOG" || name.to_string_lossy().starts_with("SPARK_SERVE_") {
+                command.env_remove(name);
+            }
+        }
+        die_with_parent(&mut command);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {

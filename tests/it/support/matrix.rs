@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use super::child::output;
 use super::patience::wait_until;
 
 pub(crate) const BENCH: &str = env!("CARGO_BIN_EXE_spark-bench");
@@ -42,7 +43,6 @@ impl Bench {
             "[engine.{name}]\nversion = [\"sh\", \"-c\", \"echo {name} 1\"]\n\
              start = [\"sh\", \"-c\", '''{script}''']\n\
              ready = {{ url = \"http://127.0.0.1:{{port}}/health\", deadline = \"{deadline}\" }}\n\
-             stop = {{ signal = \"TERM\", grace = \"300ms\" }}\n\
              skip_exit_codes = {{ \"3\" = \"does not fit in memory\" }}\n{more}\n"
         );
         let path = self.path("engines.toml");
@@ -63,6 +63,14 @@ impl Bench {
         path
     }
 
+    /// Adds a target whose server runs already.
+    pub(crate) fn remote(&self, name: &str, base_url: &str, workload: &str) -> PathBuf {
+        let path = self.config(name, base_url, workload);
+        let engine = format!("[engine]\nuse = \"{name}\"\n");
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace(&engine, "")).unwrap();
+        path
+    }
+
     pub(crate) fn target(&self, name: &str, script: &str, deadline: &str) -> PathBuf {
         self.engine(name, script, deadline, "");
         self.config(name, ANY_PORT, SHORT)
@@ -72,8 +80,12 @@ impl Bench {
         let mut command = Command::new(BENCH);
         command.arg("matrix").args(configs).args(flags);
         command.arg("--out").arg(self.path("results")).arg("--no-self-test");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// Runs a matrix to its end.
+    pub(crate) fn run(&self, configs: &[PathBuf], flags: &[&str]) -> Output {
+        output(&mut self.matrix(configs, flags))
     }
 
     pub(crate) fn results(&self) -> Vec<Value> {

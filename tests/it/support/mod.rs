@@ -3,9 +3,11 @@
 #[cfg(feature = "llama")]
 pub mod binary;
 pub mod c_stub;
+pub mod child;
 pub mod client;
 #[cfg(feature = "llama")]
 pub mod cores;
+pub mod dead_port;
 pub mod golden;
 pub(crate) mod http2;
 #[cfg(target_os = "linux")]

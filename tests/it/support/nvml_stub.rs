@@ -38,8 +38,16 @@ impl NvmlStub {
 
     /// The names of the threads that called into it.
     pub fn threads(&self) -> std::collections::BTreeSet<String> {
-        let text = fs::read_to_string(self.folder.path().join("threads")).unwrap();
-        text.lines().map(str::to_owned).collect()
+        self.log().lines().map(str::to_owned).collect()
+    }
+
+    /// How often it was called.
+    pub fn calls(&self) -> usize {
+        self.log().lines().count()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("threads")).unwrap()
     }
 }
 

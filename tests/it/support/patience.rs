@@ -8,10 +8,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Waits until it is `so`; fails with `what` was waited for where it never is.
-pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+pub fn wait_until(what: &str, so: impl FnMut() -> bool) {
+    assert!(is_within(PATIENCE, so), "never: {what}");
+}
+
+/// Waits until it is `so`, but no longer than this; whether it is.
+pub fn is_within(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
     while !so() {
-        assert!(Instant::now() < deadline, "never: {what}");
+        if Instant::now() >= deadline {
+            return false;
+        }
         std::thread::sleep(LOOK);
     }
+    true
 }

@@ -12,6 +12,7 @@ use spark::serve::{self, ServeError};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{self, Reply};
+use super::patience::wait_until;
 
 /// No test waits longer for a server to come or to go.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,7 +89,9 @@ impl Server {
 
     /// Waits until the server has ended after [`Self::begin_to_stop`].
     pub fn wait_for_end(&mut self) -> Result<(), ServeError> {
-        self.life.take().unwrap().join().unwrap()
+        let life = self.life.take().unwrap();
+        wait_until("the server has ended", || life.is_finished());
+        life.join().unwrap()
     }
 
     pub fn get(&self, path: &str) -> Reply {
@@ -125,11 +128,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
         self.gate.open_for_good();
-        if let Some(life) = self.life.take() {
-            let ended = life.join();
-            if !std::thread::panicking() {
-                ended.unwrap().unwrap();
-            }
+        if self.life.is_some() && !std::thread::panicking() {
+            self.wait_for_end().unwrap();
         }
     }
 }

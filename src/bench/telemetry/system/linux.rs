@@ -85,7 +85,9 @@ mod tests {
         assert!(reading.cpu_busy_s.unwrap() < reading.cpu_total_s.unwrap());
         assert!(reading.harness.rss_bytes.unwrap() > 0);
         let server = reading.server.unwrap();
-        assert!(server.pss_bytes.unwrap() > 0);
+        // Not every kernel tells.
+        let told = std::path::Path::new("/proc/self/smaps_rollup").exists();
+        assert_eq!(server.pss_bytes.is_some_and(|pss| pss > 0), told);
         assert!(server.cpu_s.unwrap() > 0.0);
         assert!(reading.load_1m.is_some() && reading.swap_used_bytes.is_some());
     }
