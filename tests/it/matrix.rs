@@ -149,6 +149,26 @@ fn somebody_elses_server_is_not_measured() {
 }
 
 #[test]
+fn a_port_that_somebody_takes_first_is_no_failure_where_any_will_do() {
+    let bench = Bench::new();
+    let folder = bench.marker();
+    // The first server binds only after the test has taken its port.
+    let late = format!(
+        "if mkdir {folder}/once; then echo $PORT > {folder}/new; mv {folder}/new {folder}/port; \
+         until [ -e {folder}/taken ]; do sleep 0.01; done; fi; {GOOD}"
+    );
+    let config = bench.target("late", &late, "60s");
+    let harness = Running::start(&mut bench.matrix(&[config], &[])).unwrap();
+    let port = bench.path("port");
+    wait_until("its port is known", || port.exists());
+    let taken: u16 = fs::read_to_string(port).unwrap().trim().parse().unwrap();
+    let _listener = TcpListener::bind(("127.0.0.1", taken)).unwrap();
+    fs::write(bench.path("taken"), "").unwrap();
+    let output = harness.output();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
 fn a_setting_that_is_ignored_makes_the_levels_invalid() {
     let bench = Bench::new();
     let body = r#"{"n_ctx": 512}"#;

@@ -28,6 +28,8 @@ const READY_AGAIN: Duration = Duration::from_millis(50);
 const CHECK_DEADLINE: Duration = Duration::from_secs(30);
 /// How long the port may stay taken after the last process is gone.
 const PORT_DEADLINE: Duration = Duration::from_secs(10);
+/// The reason of a server that did not start since its port was somebody else's.
+const PORT_IN_USE: &str = "port_in_use";
 
 /// What starts a server.
 #[derive(Debug, Clone, Copy)]
@@ -81,17 +83,37 @@ impl RunningServer {
         http: &Http,
         cancel: &CancellationToken,
     ) -> Result<Self, NotMeasured> {
-        let port = choose_port(plan.config)?;
-        let bin_dir = plan.harness.parent().unwrap_or(Path::new("."));
-        let fill = Placeholders::new(plan.config, port, bin_dir);
+        let fill = filled_in(plan, choose_port(plan.config)?);
         let env = command::environment(plan.config, plan.spec, &fill);
         let version_command = fill.fill_program(&plan.spec.version);
         let version = tokio::select! {
             version = version(&version_command, &env) => version?,
             () = cancel.cancelled() => return Err(NotMeasured::interrupted()),
         };
+        let binary_sha256 = program_sha256(plan.config, plan.spec, plan.harness).await;
+        let program = (version, binary_sha256);
+        let any_port = plan.config.target.base_url.port().is_none();
+        match Self::start_program(plan, program.clone(), http, cancel).await {
+            // Somebody took it between our choice and the server's bind: once is bad luck.
+            Err(why) if any_port && why.reason == PORT_IN_USE => {
+                Self::start_program(plan, program, http, cancel).await
+            }
+            started => started,
+        }
+    }
+
+    /// Starts it on a port that is chosen just before.
+    async fn start_program(
+        plan: StartPlan<'_>,
+        (version, binary_sha256): (String, Option<String>),
+        http: &Http,
+        cancel: &CancellationToken,
+    ) -> Result<Self, NotMeasured> {
+        let port = choose_port(plan.config)?;
+        let fill = filled_in(plan, port);
+        let bin_dir = &fill.bin_dir;
         let command = command::start_command(plan.config, plan.spec, &fill);
-        let binary_sha256 = binary_sha256(&command, &env).await;
+        let env = command::environment(plan.config, plan.spec, &fill);
         let words = command::shown(&command, bin_dir);
         let server_command = ServerCommand {
             program: command.program,
@@ -125,9 +147,18 @@ impl RunningServer {
         match checked {
             Ok(()) => Ok(server),
             Err(why) => {
-                let tail = server.stop().await.report.map(|report| report.log_tail);
+                let owner = port::owner(port, &server.process.pids());
+                let taken = why.kind == Kind::NotStarted && owner == Owner::Foreign;
+                let report = if taken {
+                    // Nobody waits for somebody else's server to go.
+                    server.process.stop(signal_number(stop.0), stop.1).await
+                } else {
+                    server.stop().await.report
+                };
+                let tail = report.map(|report| report.log_tail);
                 let with_log = why.log_tail.is_empty() && why.kind != Kind::Interrupted;
-                Err(if with_log { why.with_log(tail.unwrap_or_default()) } else { why })
+                let why = if with_log { why.with_log(tail.unwrap_or_default()) } else { why };
+                Err(if taken { NotMeasured { reason: PORT_IN_USE, ..why } } else { why })
             }
         }
     }
@@ -151,7 +182,7 @@ impl RunningServer {
             }
         }
         self.ready = started.elapsed();
-        if port::owner(self.port, &self.process.pids()) == Owner::Foreign {
+        if matches!(port::owner(self.port, &self.process.pids()), Owner::Foreign | Owner::Nobody) {
             // Its own failure to bind explains it best, where it has ended by now.
             let text = format!(
                 "port {} is not our server's: somebody else's server answers there",
@@ -257,9 +288,13 @@ fn signal_number(signal: StopSignal) -> i32 {
     signal as i32
 }
 
+fn filled_in(plan: StartPlan<'_>, port: u16) -> Placeholders {
+    Placeholders::new(plan.config, port, plan.harness.parent().unwrap_or(Path::new(".")))
+}
+
 /// The config's own port, which must be free, or any free one.
 fn choose_port(config: &Config) -> Result<u16, NotMeasured> {
-    let refused = |text: String| NotMeasured::new(Kind::NotStarted, "port_in_use", text);
+    let refused = |text: String| NotMeasured::new(Kind::NotStarted, PORT_IN_USE, text);
     match config.target.base_url.port() {
         Some(port) if port::is_free(port) => Ok(port),
         Some(port) => Err(refused(format!("port {port} is in use"))),
