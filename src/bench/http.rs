@@ -6,6 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::client::{HttpVersion, certificates, client_config};
+
 /// Most that is read of an answer: a page of Prometheus metrics is a tenth of it.
 const BODY_BYTES_MAX: usize = 4 << 20;
 
@@ -35,24 +37,19 @@ pub struct HttpError {
 }
 
 impl Http {
-    /// A client that trusts the system's certificates, and those of a PEM file.
+    /// A client that trusts what the timed path trusts: the system's certificates, if there are
+    /// any, and those of a PEM file.
     ///
     /// # Errors
-    /// If the file cannot be used, or the system gives no TLS.
+    /// If the file cannot be used.
     pub fn new(ca_file: Option<&Path>) -> Result<Self, String> {
-        // An error means that there is a provider already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
+        let extra_ca = ca_file.map(certificates).transpose();
+        let extra_ca = extra_ca.map_err(|error| format!("failed to {error}"))?.unwrap_or_default();
+        let builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never());
-        if let Some(path) = ca_file {
-            let pem =
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|error| format!("{}: {}", path.display(), innermost(&error)))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
+            .retry(reqwest::retry::never())
+            .tls_backend_preconfigured(client_config(HttpVersion::Http1, &extra_ca));
         let client = builder.build().map_err(|error| innermost(&error))?;
         Ok(Self { client })
     }
@@ -142,9 +139,10 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_listening_is_said_in_plain_words() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        drop(listener);
+        // Bound and not listened on, so that nobody else can.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let url = format!("http://{}/", socket.local_addr().unwrap());
         let error = Http::new(None).unwrap().get(&url, LONG).await.unwrap_err();
         assert!(error.reason.contains("Connection refused"), "{error}");
     }

@@ -94,7 +94,10 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 const ALPN_HTTP2: &[u8] = b"h2";
 
 /// TLS 1.2 or 1.3 with verification: the system's trust store, and `extra_ca`.
-fn client_config(version: HttpVersion, extra_ca: &[CertificateDer<'static>]) -> ClientConfig {
+pub(in crate::bench) fn client_config(
+    version: HttpVersion,
+    extra_ca: &[CertificateDer<'static>],
+) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     // What cannot be parsed in a trust store is passed over, as everybody does.
     roots.add_parsable_certificates(system_roots().iter().cloned());

@@ -176,14 +176,7 @@ impl Endpoint {
 
     /// Trusts the certificates of a PEM file, beside the system's own.
     pub fn trust(mut self, pem: &Path) -> Result<Self, EndpointError> {
-        let refused = |reason: String| EndpointError::Certificates(pem.into(), reason);
-        let certificates = CertificateDer::pem_file_iter(pem)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| refused(error.to_string()))?;
-        if certificates.is_empty() {
-            return Err(refused("it holds none".to_owned()));
-        }
-        self.extra_ca.extend(certificates);
+        self.extra_ca.extend(certificates(pem)?);
         Ok(self)
     }
 
@@ -246,6 +239,20 @@ impl Target {
             path: format!("{}{path}{query}", url.path().trim_end_matches('/')),
         })
     }
+}
+
+/// The certificates of a PEM file.
+pub(in crate::bench) fn certificates(
+    pem: &Path,
+) -> Result<Vec<CertificateDer<'static>>, EndpointError> {
+    let refused = |reason: String| EndpointError::Certificates(pem.into(), reason);
+    let certificates = CertificateDer::pem_file_iter(pem)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| refused(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(refused("it holds none".to_owned()));
+    }
+    Ok(certificates)
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ mod wait;
 mod wire;
 
 pub use body::{BodyTemplate, EndpointKind};
+pub(super) use connect::client_config;
+pub(super) use endpoint::certificates;
 pub use endpoint::{Endpoint, EndpointError, HttpVersion, Keep, STALE_SLACK, Timeouts};
 pub(super) use exchange::{AnswerHeaders, Client, Route};
 pub(super) use trace::Ticket;
