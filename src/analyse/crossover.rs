@@ -70,6 +70,9 @@ pub struct Crossing {
     /// 95 % interval by Fieller's theorem; `None` where it is unbounded: the slopes cannot be told
     /// apart, so the crossing is not resolved.
     pub fieller: Option<[f64; 2]>,
+    /// Where Fieller's 95 % set is two rays, the lengths between them, at which the lines do not
+    /// cross.
+    pub excluded: Option<[f64; 2]>,
 }
 
 /// Where the lines of A and B cross; `None` if they are parallel.
@@ -94,11 +97,14 @@ pub fn crossing(a: &Line, b: &Line) -> Option<Crossing> {
         rise * rise - t * t * var_rise,
     );
     let discriminant = linear * linear - square * constant;
-    let fieller = (square > 0.0 && discriminant >= 0.0).then(|| {
+    let roots = (square != 0.0 && discriminant >= 0.0).then(|| {
         let root = discriminant.sqrt();
-        [(linear - root) / square, (linear + root) / square]
+        let ends = [(linear - root) / square, (linear + root) / square];
+        if square > 0.0 { ends } else { [ends[1], ends[0]] }
     });
-    Some(Crossing { tokens, standard_error, t, delta: [tokens - half, tokens + half], fieller })
+    let (fieller, excluded) = if square > 0.0 { (roots, None) } else { (None, roots) };
+    let delta = [tokens - half, tokens + half];
+    Some(Crossing { tokens, standard_error, t, delta, fieller, excluded })
 }
 
 /// What can be said of which target's first token comes sooner.
@@ -126,21 +132,34 @@ pub enum Side {
     B,
 }
 
+/// The prompt lengths between which both were measured; `None` if there are none.
+pub fn shared_range(a: &[Point], b: &[Point]) -> Option<[f64; 2]> {
+    let ends = |points: &[Point]| {
+        let lengths = points.iter().map(|point| point.tokens);
+        lengths.fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(n), high.max(n)))
+    };
+    let (a, b) = (ends(a), ends(b));
+    let (low, high) = (a.0.max(b.0), a.1.min(b.1));
+    (low < high).then_some([low, high])
+}
+
 /// Compares two targets over the prompt lengths that both were measured at.
 pub fn answer(a: &[Point], b: &[Point]) -> Answer {
     let (Some(line_a), Some(line_b)) = (Line::fit(a), Line::fit(b)) else {
         return Answer::NotResolved;
     };
-    let lengths = || a.iter().chain(b).map(|point| point.tokens);
-    let shortest = lengths().fold(f64::INFINITY, f64::min);
-    let longest = lengths().fold(0.0, f64::max);
+    let Some([shortest, longest]) = shared_range(a, b) else { return Answer::NotResolved };
     let winner_at = |tokens| if line_a.at(tokens) < line_b.at(tokens) { Side::A } else { Side::B };
     let (short, long) = (winner_at(shortest), winner_at(longest));
     match crossing(&line_a, &line_b) {
         None if line_a.intercept_s == line_b.intercept_s => Answer::NotResolved,
         None => Answer::Always(short),
         Some(crossing) => match crossing.fieller {
-            None => Answer::NotResolved,
+            // Slopes that cannot be told apart, and one line surely above the other.
+            None => match crossing.excluded {
+                Some([low, high]) if low < shortest && longest < high => Answer::Always(short),
+                _ => Answer::NotResolved,
+            },
             // The interval lies outside what was measured: one side wins everywhere.
             Some([low, high]) if high < shortest || low > longest => Answer::Always(short),
             Some(_) if short != long => Answer::Crosses { first: short, at: crossing },
@@ -190,5 +209,46 @@ mod tests {
         let other = points([0.4, 0.1, 0.6, 0.2, 0.7, 0.5]);
         assert_eq!(answer(&noisy, &other), Answer::NotResolved);
         assert_eq!(answer(&near[..2], &far), Answer::NotResolved);
+    }
+
+    #[test]
+    fn of_parallel_lines_the_lower_one_wins_at_every_length_measured() {
+        let line = |fixed: f64| {
+            let wiggle = [1e-3, -2e-3, 1e-3, 2e-3, -1e-3, -1e-3];
+            let mut ttft = LENGTHS.map(|tokens| fixed + tokens * 2e-4);
+            ttft.iter_mut().zip(wiggle).for_each(|(ttft, wiggle)| *ttft += wiggle * (1.0 + fixed));
+            points(ttft)
+        };
+        let (low, high) = (line(0.05), line(0.08));
+        let found = crossing(&Line::fit(&low).unwrap(), &Line::fit(&high).unwrap()).unwrap();
+        assert_eq!(found.fieller, None);
+        let [from, to] = found.excluded.unwrap();
+        assert!(from < 64.0 && to > 4096.0, "{from} {to}");
+        assert_eq!(answer(&low, &high), Answer::Always(Side::A));
+        assert_eq!(answer(&high, &low), Answer::Always(Side::B));
+        // A difference within the noise is none.
+        assert_eq!(answer(&low, &line(0.0505)), Answer::NotResolved);
+    }
+
+    #[test]
+    fn lines_are_not_followed_beyond_what_both_were_measured_at() {
+        let of = |lengths: [f64; 6], fixed: f64, slope: f64| {
+            let wiggle = [1e-4, -2e-4, 1e-4, 2e-4, -1e-4, -1e-4];
+            let point = |(tokens, wiggle): (f64, f64)| Point {
+                tokens,
+                ttft_s: fixed + slope * tokens + wiggle,
+            };
+            lengths.into_iter().zip(wiggle).map(point).collect::<Vec<_>>()
+        };
+        let short = [64.0, 128.0, 192.0, 256.0, 384.0, 512.0];
+        let long = short.map(|tokens| tokens + 400.0);
+        // They cross at 2,000 tokens, where neither was measured.
+        let (near, far) = (of(short, 0.05, 3e-4), of(long, 0.55, 5e-5));
+        assert_eq!(answer(&near, &far), Answer::Always(Side::A));
+        // And at 300, where only one was.
+        let (near, far) = (of(short, 0.05, 3e-4), of(long, 0.125, 5e-5));
+        assert_eq!(answer(&near, &far), Answer::Always(Side::B));
+        let apart = short.map(|tokens| tokens + 4_000.0);
+        assert_eq!(answer(&near, &of(apart, 0.125, 5e-5)), Answer::NotResolved);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use super::crossover::Point;
+use super::crossover::{Point, shared_range};
 use crate::measure::distribution::student_quantile;
 use crate::measure::sample::Sample;
 
@@ -128,18 +128,8 @@ pub fn crossing(a: &[Point], b: &[Point]) -> Option<CurvedCrossing> {
     Some(CurvedCrossing { tokens, interval: ends.map(|(low, high)| [low, high]) })
 }
 
-fn shared_range(a: &[Point], b: &[Point]) -> Option<(f64, f64)> {
-    let ends = |points: &[Point]| {
-        let lengths = points.iter().map(|point| point.tokens);
-        lengths.fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(n), high.max(n)))
-    };
-    let (a, b) = (ends(a), ends(b));
-    let range = (a.0.max(b.0), a.1.min(b.1));
-    (range.0 < range.1).then_some(range)
-}
-
 /// Where B − A changes its sign between the ends, by bisection; `None` if it does not, or twice.
-fn root(a: &Parabola, b: &Parabola, (mut low, mut high): (f64, f64)) -> Option<f64> {
+fn root(a: &Parabola, b: &Parabola, [mut low, mut high]: [f64; 2]) -> Option<f64> {
     const HALVINGS: u32 = 60;
     let gap = |tokens: f64| b.at(tokens) - a.at(tokens);
     let sign = gap(low).signum();

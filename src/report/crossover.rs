@@ -106,13 +106,16 @@ fn lengths(fitted: &[&Fitted]) -> (f64, f64) {
 pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
     let mut said = match found.by_lines {
         Answer::NotResolved => format!(
-            "{} and {}: not resolved, the lines' difference is within the noise. More prompts, or \
-             longer ones.",
+            "{} and {}: not resolved. Where their lines cross, if they do, is within the noise, or \
+             outside the lengths that both were measured at. More prompts, or longer ones.",
             a.name, b.name
         ),
         Answer::Always(side) => {
             let (wins, loses) = winner(side, a, b);
-            format!("{wins} has the first token sooner than {loses} at every length measured.")
+            format!(
+                "{wins} has the first token sooner than {loses} at every length that both were \
+                 measured at."
+            )
         }
         Answer::Crosses { first, at } => {
             let (short, long) = winner(first, a, b);
