@@ -13,6 +13,7 @@ mod memory;
 mod model;
 mod options;
 mod said;
+mod schema;
 mod sys;
 mod threads;
 mod tokenizer;
