@@ -69,6 +69,25 @@ fn a_truncated_model_is_refused() {
 }
 
 #[test]
+fn a_model_that_llama_cpp_refuses_is_refused_with_its_reason() {
+    const NAME: &[u8] = b"llama";
+    let Some(model) = small_model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.gguf");
+    let mut bytes = std::fs::read(model).unwrap();
+    // The architecture, and the keys that are named after it, stand at the beginning.
+    for at in 0..2000 {
+        if bytes[at..].starts_with(NAME) {
+            bytes[at..at + NAME.len()].copy_from_slice(b"lamma");
+        }
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let (code, line) = failure(&["--gguf", path.to_str().unwrap(), "--port", "0"]);
+    assert_eq!(code, 2);
+    assert!(line.contains("unknown model architecture") && line.contains("lamma"), "{line}");
+}
+
+#[test]
 fn settings_that_would_end_the_engine_are_refused() {
     let Some(model) = small_model() else { return };
     let model = model.to_str().unwrap();

@@ -3,7 +3,7 @@
 //! From ggml's `type_traits`; a test holds the table against the ggml that is linked.
 
 /// Type number, elements of a block, bytes of a block.
-const TYPES: [(u32, u64, u64); 32] = [
+const TYPES: [(u32, u64, u64); 35] = [
     (0, 1, 4),      // F32
     (1, 1, 2),      // F16
     (2, 32, 18),    // Q4_0
@@ -36,6 +36,9 @@ const TYPES: [(u32, u64, u64); 32] = [
     (34, 256, 54),  // TQ1_0
     (35, 256, 66),  // TQ2_0
     (39, 32, 17),   // MXFP4
+    (40, 64, 36),   // NVFP4
+    (41, 128, 18),  // Q1_0
+    (42, 64, 18),   // Q2_0
 ];
 
 /// Elements and bytes of a block of this type; `None` for one that is not in the table.

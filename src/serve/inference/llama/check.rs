@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use super::super::gguf::{Header, HeaderError};
 use super::super::load_error::LoadError;
 
+/// llama.cpp's naming has five digits for them, and its metadata 16 bits.
+const SHARDS_MAX: u64 = u16::MAX as u64;
+
 /// A model on disk, of one file or several.
 pub(super) struct Files {
     /// Metadata of the first file, tensors of all.
@@ -79,6 +82,9 @@ fn other_shards(path: &Path, header: &Header) -> Result<Vec<PathBuf>, LoadError>
         return Ok(Vec::new());
     }
     let unsupported = |reason: String| LoadError::Unsupported { path: path.to_owned(), reason };
+    if count > SHARDS_MAX {
+        return Err(unsupported(format!("it says that it is one of {count} files")));
+    }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let first = format!("-00001-of-{count:05}.gguf");
     let Some(stem) = name.strip_suffix(&first) else {
@@ -107,5 +113,21 @@ mod tests {
         let empty = [b"GGUF\x03\0\0\0".as_slice(), &[0; 16]].concat();
         fs::write(&path, empty).unwrap();
         assert!(matches!(check(&path), Err(LoadError::Unsupported { .. })));
+    }
+
+    #[test]
+    fn a_number_of_files_that_cannot_be_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = i64::MAX as u64;
+        let path = folder.path().join(format!("model-00001-of-{count:05}.gguf"));
+        let key = "split.count";
+        let mut file = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
+        file.extend((key.len() as u64).to_le_bytes());
+        file.extend(key.as_bytes());
+        file.extend(10_u32.to_le_bytes()); // An unsigned integer of 64 bits.
+        file.extend(count.to_le_bytes());
+        fs::write(&path, file).unwrap();
+        let error = check(&path).err().expect("it is refused").to_string();
+        assert!(error.contains("one of 9223372036854775807 files"), "{error}");
     }
 }

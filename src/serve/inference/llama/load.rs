@@ -1,5 +1,6 @@
 //! From a file to a model that is ready to answer.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use llama_cpp_2::list_llama_ggml_backend_devices;
@@ -24,6 +25,8 @@ use super::tokenizer::{LlamaTokenizer, piece};
 /// More than the machines have that this is for (ggml's own `GGML_MAX_N_THREADS`). What ggml does
 /// with far too many ends the process.
 const THREADS_MAX: u32 = 512;
+/// What stands before the reason in llama.cpp's log.
+const WHY: &str = "error loading model:";
 
 /// Loads a model and computes one token with it, so that the first request finds it warm.
 ///
@@ -72,7 +75,7 @@ pub fn load(options: &LoadOptions, stop: &Arc<StopSignal>) -> Result<LlamaCpp, L
         kv_bytes_per_token: memory::kv_bytes_per_token(&files.header, options.kv_type),
         compute_bytes: needed.compute,
         prompt_cache: options.prompt_cache,
-        engine: format!("llama.cpp {} ({})", engine_version(), backends().join(", ")),
+        engine: format!("llama.cpp {} ({})", engine_version(), backends_in_use().join(", ")),
     };
     warm_up(context, LlamaTokenizer { model, info, settings }, stop)
 }
@@ -82,13 +85,17 @@ pub fn engine_version() -> String {
     sys::version()
 }
 
-/// The backends that are compiled in and found a device.
+/// The backends that are compiled in, whether they found a device or not.
 pub fn backends() -> Vec<String> {
     backend();
-    let mut names: Vec<String> =
-        list_llama_ggml_backend_devices().into_iter().map(|device| device.backend).collect();
-    names.dedup();
-    names
+    sys::backends()
+}
+
+/// The backends that found a device.
+fn backends_in_use() -> Vec<String> {
+    let devices = list_llama_ggml_backend_devices().into_iter();
+    let names: BTreeSet<String> = devices.map(|device| device.backend).collect();
+    names.into_iter().collect()
 }
 
 /// llama.cpp's global state: made once, and kept until the process ends.
@@ -215,17 +222,24 @@ fn load_weights(
         .with_n_gpu_layers(place.gpu_layers)
         .with_use_mmap(place.mmap)
         .with_progress_callback(move |_| !watched.is_draining());
-    said::take_last_error();
+    said::take_errors();
     LlamaModel::load_from_file(backend, &options.path, &params).map_err(|error| {
         if stop.is_draining() {
             return LoadError::Cancelled;
         }
-        let reason = said::take_last_error().unwrap_or_else(|| error.to_string());
-        if is_out_of_memory(&reason) {
+        let errors = said::take_errors();
+        if errors.iter().any(|text| is_out_of_memory(text)) {
             return place.out_of_memory(needed);
         }
+        let reason = reason(&errors).unwrap_or_else(|| error.to_string());
         LoadError::Unsupported { path: options.path.clone(), reason }
     })
+}
+
+/// Why llama.cpp refuses a model, of what it logged: the last line only says that it does.
+fn reason(errors: &[String]) -> Option<String> {
+    let why = errors.iter().find_map(|text| Some(text.split_once(WHY)?.1.trim().to_owned()));
+    why.or_else(|| errors.last().cloned())
 }
 
 fn is_out_of_memory(reason: &str) -> bool {
@@ -250,13 +264,13 @@ fn context(
         flash_attn: options.flash_attn.raw(),
         kv_type: options.kv_type.raw(),
     };
-    said::take_last_error();
+    said::take_errors();
     let context = Context::new(model, settings).ok_or_else(|| {
-        let reason = said::take_last_error().unwrap_or_else(|| "no context".to_owned());
-        if is_out_of_memory(&reason) {
+        let errors = said::take_errors();
+        if errors.iter().any(|text| is_out_of_memory(text)) {
             return place.out_of_memory(needed);
         }
-        LoadError::Settings(reason)
+        LoadError::Settings(reason(&errors).unwrap_or_else(|| "no context".to_owned()))
     })?;
     if !context.has_memory() {
         let reason = "a model without a KV cache, which generates no text".to_owned();

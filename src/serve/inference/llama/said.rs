@@ -7,12 +7,14 @@ use std::cell::RefCell;
 
 /// llama.cpp logs sizes in mebibytes with two decimals.
 pub(super) const LOGGED_TO: u64 = (1 << 20) / 100;
+/// More errors than this are not kept.
+const ERRORS_MAX: usize = 32;
 /// More of what it writes past its log is not kept: it may print whole grammars.
 const HEARD_BYTES_MAX: usize = 2000;
 
 #[derive(Default)]
 struct Said {
-    last_error: Option<String>,
+    errors: Vec<String>,
     buffers: Buffers,
     flash_attn: Option<&'static str>,
     /// What was written past the log, while somebody listens.
@@ -40,9 +42,10 @@ thread_local! {
     static SAID: RefCell<Said> = RefCell::default();
 }
 
-/// The last error that llama.cpp logged on this thread, since the last call of this function.
-pub(super) fn take_last_error() -> Option<String> {
-    said(|said| said.last_error.take())
+/// The errors that llama.cpp logged on this thread since the last call of this function: why it
+/// refuses something comes before that it does.
+pub(super) fn take_errors() -> Vec<String> {
+    said(|said| std::mem::take(&mut said.errors))
 }
 
 /// The buffers that llama.cpp has logged on this thread since the last call of this function.
@@ -76,8 +79,8 @@ pub(super) fn logged(level: Level, text: &str) {
         Level::Other => tracing::trace!(target: "llama.cpp", "{text}"),
     }
     said(|said| {
-        if level == Level::Error {
-            said.last_error = Some(text.to_owned());
+        if level == Level::Error && said.errors.len() < ERRORS_MAX {
+            said.errors.push(text.to_owned());
         }
         if let Some(applied) = flash_attn(text) {
             said.flash_attn = applied;
