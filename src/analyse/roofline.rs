@@ -106,8 +106,9 @@ impl PrefillModel {
     }
 }
 
-/// The same from the parameter count alone: 2·P·n, about 10 % high for short prompts, since the
-/// output matrix works for the last token only.
+/// The same from the parameter count alone: 2·P·n. The embedding and output tables are in P, and
+/// work for one token at most: so it is about 10 % high for short prompts at 8 billion parameters,
+/// and more for a smaller model.
 pub fn simple_prefill_flops(params: f64, tokens: u64) -> f64 {
     2.0 * params * tokens as f64
 }

@@ -201,6 +201,8 @@ pub struct Lateness {
     pub p50: f64,
     /// 99th percentile; `None` under 100 requests.
     pub p99: Option<f64>,
+    /// The largest.
+    pub max: f64,
 }
 
 impl Lateness {
@@ -208,7 +210,7 @@ impl Lateness {
         let late = measured.iter().filter_map(|trace| trace.lateness);
         let sample = Sample::new(late.map(|late| late.as_secs_f64()).collect());
         let p99 = sample.percentile(99.0).filter(|_| sample.len() >= P99_MIN_SAMPLES);
-        Some(Self { p50: sample.median()?, p99 })
+        Some(Self { p50: sample.median()?, p99, max: sample.percentile(100.0)? })
     }
 }
 

@@ -27,6 +27,8 @@ pub struct ModelAndMachine {
     pub kv_bytes_per_token: Option<f64>,
     /// Parameters.
     pub n_params: Option<f64>,
+    /// Parameters of the embedding table, of which a prompt token reads one row and multiplies none.
+    pub table_params: Option<f64>,
     /// The arithmetic of prefill, where the server tells the model's shape.
     pub prefill: Option<PrefillModel>,
     /// Memory bandwidth by the data sheet, bytes per second.
@@ -52,6 +54,7 @@ impl ModelAndMachine {
             bytes_read_per_token: either("bytes_read_per_token", "bytes_read_per_token"),
             kv_bytes_per_token: either("kv_bytes_per_token", "kv_bytes_per_token"),
             n_params: either("n_params", "n_params"),
+            table_params: server.and_then(table_params),
             prefill: server.and_then(prefill_model),
             flops_per_s: fact("hardware", "flops_bf16"),
             bandwidth_bytes_per_s: fact("hardware", "bandwidth_gb_s").map(|gb| gb * 1e9),
@@ -71,7 +74,7 @@ impl ModelAndMachine {
 fn prefill_model(meta: &Value) -> Option<PrefillModel> {
     let figure = |key: &str| number(meta.get(key)?);
     let (params, layers, width) = (figure("n_params")?, figure("n_layer")?, figure("n_embd")?);
-    let table = figure("n_vocab")? * width;
+    let table = table_params(meta)?;
     let tied = figure("bytes_read_per_token")? >= figure("size_bytes")?;
     let tables = if tied { table } else { 2.0 * table };
     let norms = (2.0 * layers + 1.0) * width;
@@ -82,6 +85,10 @@ fn prefill_model(meta: &Value) -> Option<PrefillModel> {
         layers,
         attention_width: width,
     })
+}
+
+fn table_params(meta: &Value) -> Option<f64> {
+    Some(number(meta.get("n_vocab")?)? * number(meta.get("n_embd")?)?)
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -137,10 +137,17 @@ pub fn prefill(file: &BriefFile) -> Option<Prefill> {
     let (operations, formula): (Box<dyn Fn(u64) -> f64>, _) = match (known.prefill, known.n_params)
     {
         (Some(model), _) => (Box::new(move |n| model.flops(n)), "2·P_mm·n + 2·P_head + 2·L·d·n²"),
-        (None, Some(params)) => (
-            Box::new(move |n| simple_prefill_flops(params, n)),
-            "2 × parameters × n (about 10 % high)",
-        ),
+        (None, Some(params)) => match known.table_params.filter(|table| *table < params) {
+            Some(table) => (
+                Box::new(move |n| simple_prefill_flops(params - table, n)),
+                "2 × (parameters − embedding) × n (without attention)",
+            ),
+            None => (
+                Box::new(move |n| simple_prefill_flops(params, n)),
+                "2 × parameters × n (too high by the embedding's share: a tenth for 8 billion \
+                 parameters, a quarter for a small model)",
+            ),
+        },
         (None, None) => return None,
     };
     let rates = evidence::measured_ok(level).into_iter().filter_map(|request| {
@@ -151,4 +158,33 @@ pub fn prefill(file: &BriefFile) -> Option<Prefill> {
     let flops_per_s = Sample::new(rates.collect()).median()?;
     let share_of_peak = known.flops_per_s.map(|peak| flops_per_s / peak);
     Some(Prefill { flops_per_s, formula, share_of_peak })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::brief::Gaps;
+    use crate::results::store::read_brief;
+
+    /// A committed run of the short prompts.
+    fn committed(target: &str) -> BriefFile {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let end = format!("Z-{target}-short.json");
+        let mut named = files.filter(|path| path.to_string_lossy().ends_with(&end));
+        read_brief(&named.next().unwrap(), Gaps::Drop).unwrap()
+    }
+
+    #[test]
+    fn the_same_prompts_are_the_same_work_however_much_a_server_tells_of_its_model() {
+        let work = |target| {
+            let file = committed(target);
+            let level = evidence::level_at(&file, 1).unwrap();
+            let ttft = level.summary.metric("ttft").unwrap().p50.unwrap();
+            prefill(&file).unwrap().flops_per_s * ttft
+        };
+        // The one tells its layers, the other its vocabulary and width only.
+        let ratio = work("llama-server-1") / work("spark-serve");
+        assert!((0.95..1.05).contains(&ratio), "{ratio}");
+    }
 }

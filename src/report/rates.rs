@@ -152,7 +152,8 @@ fn prefill(
             let tps = length / ttft;
             let source = format!(
                 "assumed: prompts of about {length:.0} tokens only, all of TTFT taken as work on \
-                 them; a lower bound for long prompts"
+                 them; an estimate for other lengths: too low where short prompts wait for memory, \
+                 too high where attention counts"
             );
             note(format!("{tps:.0} prompt tok/s"), source, true);
             Some((0.0, tps))

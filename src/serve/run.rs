@@ -138,7 +138,7 @@ async fn loaded(
     let props = http::props(tokenizer.as_ref(), &template, config);
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let card = http::model_card(tokenizer.as_ref(), &config.alias, created);
-    let start_up = StartUp::new(tokenizer.as_ref(), address);
+    let start_up = StartUp::new(tokenizer.as_ref(), address, config.api_key.is_some());
     // Reads the whole vocabulary, so not on the reactor: `/health` answers meanwhile.
     let prompter = tokio::task::spawn_blocking(move || Prompter::new(tokenizer, &template)).await;
     let prompter = prompter.map_err(std::io::Error::other)??;

@@ -13,36 +13,47 @@ pub struct StartUp {
 
 impl StartUp {
     /// What there is to say of a loaded model.
-    pub fn new(tokenizer: &dyn Tokenizer, address: SocketAddr) -> Self {
+    /// `keyed` if requests need an API key.
+    pub fn new(tokenizer: &dyn Tokenizer, address: SocketAddr, keyed: bool) -> Self {
         let (info, settings) = (tokenizer.info(), tokenizer.settings());
         let name = info.name.clone().unwrap_or_else(|| info.architecture.clone());
-        Self {
-            lines: vec![
-                format!(
-                    "model: {name}, {} parameters, {}, {}",
-                    count(info.n_params),
-                    info.file_type,
-                    bytes(info.file_bytes)
-                ),
-                format!(
-                    "context: {}, KV cache {} in {}",
-                    context(settings.n_ctx, info.n_ctx_train),
-                    bytes(settings.kv_bytes),
-                    settings.kv_type
-                ),
-                format!(
-                    "device: {}, threads: {} (for prompts: {})",
-                    settings.device, settings.threads, settings.threads_batch
-                ),
-                format!("listening on http://{address}"),
-            ],
-        }
+        let open = (!address.ip().is_loopback()).then(|| beyond_loopback(keyed).to_owned());
+        let lines = [
+            format!(
+                "model: {name}, {} parameters, {}, {}",
+                count(info.n_params),
+                info.file_type,
+                bytes(info.file_bytes)
+            ),
+            format!(
+                "context: {}, KV cache {} in {}",
+                context(settings.n_ctx, info.n_ctx_train),
+                bytes(settings.kv_bytes),
+                settings.kv_type
+            ),
+            format!(
+                "device: {}, threads: {} (for prompts: {})",
+                settings.device, settings.threads, settings.threads_batch
+            ),
+        ];
+        let listening = format!("listening on http://{address}");
+        Self { lines: lines.into_iter().chain(open).chain([listening]).collect() }
     }
 }
 
 impl fmt::Display for StartUp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.lines.join("\n"))
+    }
+}
+
+/// What it means to listen on an address that others reach.
+fn beyond_loopback(keyed: bool) -> &'static str {
+    if keyed {
+        "open to the network, not to this machine alone: requests need the API key"
+    } else {
+        "open to the network, not to this machine alone, and without an API key (--api-key-env): \
+         whoever reaches this address can use it"
     }
 }
 

@@ -120,6 +120,22 @@ fn a_host_that_is_not_this_machine_is_exit_code_2() {
 }
 
 #[test]
+fn it_says_that_it_listens_beyond_this_machine() {
+    let said_of = |args: &[&str]| {
+        let (binary, _) = Binary::serve(&[&["--ctx", "256"], args].concat())?;
+        Some(binary.said.join("\n"))
+    };
+    let open = "open to the network";
+    let Some(said) = said_of(&["--host", "127.0.0.1"]) else { return };
+    assert!(!said.contains(open), "{said}");
+    let said = said_of(&["--host", "0.0.0.0"]).unwrap();
+    assert!(said.contains(open) && said.contains("without an API key"), "{said}");
+    // Some variable that each process has.
+    let said = said_of(&["--host", "0.0.0.0", "--api-key-env", "PATH"]).unwrap();
+    assert!(said.contains(open) && !said.contains("without an API key"), "{said}");
+}
+
+#[test]
 fn it_says_what_it_is_and_what_it_serves() {
     let output = output(Command::new(env!("CARGO_BIN_EXE_spark-serve")).arg("--version"));
     let text = String::from_utf8(output.stdout).unwrap();

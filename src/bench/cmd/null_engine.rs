@@ -85,6 +85,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         socket.set_reuseaddr(true)?;
         socket.bind(address).with_context(|| format!("failed to listen on {address}"))?;
         let listener = socket.listen(BACKLOG)?;
+        if !address.ip().is_loopback() {
+            answer("open to the network, not to this machine alone\n")?;
+        }
         answer(&format!("listening on http://{}\n", listener.local_addr()?))?;
         if args.until_stdin_closes {
             tokio::select! {

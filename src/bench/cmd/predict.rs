@@ -196,8 +196,9 @@ fn explanation(tps: f64, ceilings: &[Ceiling]) -> String {
     }
     let missing_ms = 1e3 / tps - 1e3 / best;
     format!(
-        "  The rest, {missing_ms:.2} ms of each token's {:.2} ms, is no memory traffic: launching \
-         work, attention, sampling, text, network, and memory that gives less than its bandwidth.",
+        "  The rest, {missing_ms:.2} ms of each token's {:.2} ms, is not explained by reading at that \
+         bandwidth: the memory gives less (measure it: --measured-gb-s), the cores are too slow for \
+         it, or it is other work, such as attention, sampling, text and the network.",
         1e3 / tps
     )
 }

@@ -173,6 +173,7 @@ fn replaced_connections_and_late_sends_are_counted() {
     assert_close(lateness.p99.unwrap(), 0.1);
     let lateness = summarise(&open, &traces[..99]).lateness.unwrap();
     assert_eq!(lateness.p99, None, "n<100");
+    assert_close(lateness.max, 0.099);
 }
 
 #[test]
