@@ -273,20 +273,6 @@ fn a_schema_is_kept_to() {
     assert_eq!(ended.done().reason, FinishReason::Stop, "nothing may follow: {}", ended.text);
 }
 
-/// Definitions d0 to d40, each of which refers to the next one twice.
-fn twice_each(definition: &str) -> String {
-    let definition =
-        |n: usize| format!(r#""d{n}": {{{}}}"#, definition.replace("NEXT", &format!("d{}", n + 1)));
-    let all: Vec<String> = (0..40).map(definition).collect();
-    format!(r##"{{"$ref": "#/$defs/d0", "$defs": {{{}, "d40": {{}}}}}}"##, all.join(", "))
-}
-
-/// An object with this many optional properties.
-fn optional(n: usize) -> String {
-    let names: Vec<String> = (0..n).map(|n| format!(r#""p{n}": {{}}"#)).collect();
-    format!(r#"{{"properties": {{{}}}}}"#, names.join(", "))
-}
-
 #[test]
 fn schemas_that_make_no_grammar_are_refused_and_none_ends_the_process() {
     let Some(served) = served() else { return };
@@ -300,28 +286,6 @@ fn schemas_that_make_no_grammar_are_refused_and_none_ends_the_process() {
         format!(r#"{{"type": "string", "pattern": "^{}$"}}"#, deep("(", ")", 20_000)),
         format!(r#"{{"const": "{}"}}"#, "x".repeat(100_000)),
         "{\"const\": \"\0\"}".to_owned(),
-        r##"{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}}"##.to_owned(),
-        r##"{"allOf": [{"$ref": "#/$defs/a"}],
-            "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}"##
-            .to_owned(),
-        r##"{"allOf": [{"$ref": "#/$defs/a"}],
-            "$defs": {"a": {"properties": {"next": {"allOf": [{"$ref": "#/$defs/a"}]}}}}}"##
-            .to_owned(),
-        twice_each(r##""anyOf": [{"$ref": "#/$defs/NEXT"}, {"$ref": "#/$defs/NEXT"}]"##),
-        twice_each(
-            r##""properties": {"x": {"allOf": [{"$ref": "#/$defs/NEXT"}, {"$ref": "#/$defs/NEXT"}]}}"##,
-        ),
-        format!(
-            "{}1{}",
-            r#"{"type": ["object", "object"], "properties": {"a": "#.repeat(23),
-            "}}".repeat(23)
-        )
-        .replace('1', "{}"),
-        optional(1000),
-        format!(
-            r#"{{"properties": {{"{}": {{}}}}, "additionalProperties": {{"type": "null"}}}}"#,
-            "x".repeat(60_000)
-        ),
     ];
     for schema in &bad {
         let head: String = schema.chars().take(60).collect();

@@ -282,6 +282,20 @@ fn no_client_writes_lines_of_the_log() {
     }
 }
 
+/// Definitions d0 to d40, each of which refers to the next one twice.
+fn twice_each(definition: &str) -> String {
+    let definition =
+        |n: usize| format!(r#""d{n}": {{{}}}"#, definition.replace("NEXT", &format!("d{}", n + 1)));
+    let all: Vec<String> = (0..40).map(definition).collect();
+    format!(r##"{{"$ref": "#/$defs/d0", "$defs": {{{}, "d40": {{}}}}}}"##, all.join(", "))
+}
+
+/// An object with this many optional properties.
+fn optional(n: usize) -> String {
+    let names: Vec<String> = (0..n).map(|n| format!(r#""p{n}": {{}}"#)).collect();
+    format!(r#"{{"properties": {{{}}}}}"#, names.join(", "))
+}
+
 #[test]
 fn no_schema_ends_or_stalls_the_server() {
     let Some((mut binary, address)) = Binary::serve(&["--ctx", "512"]) else { return };
@@ -305,6 +319,34 @@ fn no_schema_ends_or_stalls_the_server() {
         json!({ "$ref": "https://example.com/schema.json" }),
     ] {
         assert_eq!(ask(&schema), 400, "{schema}");
+    }
+    // And for these it would follow references, or count ways, without an end.
+    for schema in [
+        r##"{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}}"##.to_owned(),
+        r##"{"allOf": [{"$ref": "#/$defs/a"}],
+            "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}"##
+            .to_owned(),
+        r##"{"allOf": [{"$ref": "#/$defs/a"}],
+            "$defs": {"a": {"properties": {"next": {"allOf": [{"$ref": "#/$defs/a"}]}}}}}"##
+            .to_owned(),
+        twice_each(r##""anyOf": [{"$ref": "#/$defs/NEXT"}, {"$ref": "#/$defs/NEXT"}]"##),
+        twice_each(
+            r##""properties": {"x": {"allOf": [{"$ref": "#/$defs/NEXT"}, {"$ref": "#/$defs/NEXT"}]}}"##,
+        ),
+        format!(
+            "{}1{}",
+            r#"{"type": ["object", "object"], "properties": {"a": "#.repeat(23),
+            "}}".repeat(23)
+        )
+        .replace('1', "{}"),
+        optional(1000),
+        format!(
+            r#"{{"properties": {{"{}": {{}}}}, "additionalProperties": {{"type": "null"}}}}"#,
+            "x".repeat(60_000)
+        ),
+    ] {
+        let head: String = schema.chars().take(60).collect();
+        assert_eq!(ask(&serde_json::from_str(&schema).unwrap()), 400, "{head}");
     }
     for schema in [
         pattern("^(a|a|a){600}b$"),

@@ -17,6 +17,7 @@ mod patience;
 mod peer;
 mod record;
 mod refusal;
+mod schema;
 mod stream;
 mod tokens;
 

@@ -6,6 +6,7 @@ use crate::serve::inference::{
 };
 
 use super::refusal::Refusal;
+use super::schema;
 
 /// How an answer is to be made.
 ///
@@ -57,13 +58,18 @@ pub fn generation_params(
 }
 
 fn grammar(format: &ResponseFormat, tokenizer: &dyn Tokenizer) -> Result<Option<Grammar>, Refusal> {
+    let refusal = |error: &dyn std::error::Error| {
+        let message = format!("Invalid schema for 'response_format': {error}.");
+        Refusal::bad_request(message).param("response_format")
+    };
     let schema = match format {
         ResponseFormat::Text => return Ok(None),
         ResponseFormat::JsonObject => r#"{"type": "object"}"#,
-        ResponseFormat::JsonSchema(schema) => schema,
+        ResponseFormat::JsonSchema(schema) => {
+            let value = serde_json::from_str(schema).map_err(|error| refusal(&error))?;
+            schema::check(&value).map_err(|trouble| refusal(&trouble))?;
+            schema
+        }
     };
-    tokenizer.grammar(schema).map(Some).map_err(|error| {
-        let message = format!("Invalid schema for 'response_format': {error}.");
-        Refusal::bad_request(message).param("response_format")
-    })
+    tokenizer.grammar(schema).map(Some).map_err(|error| refusal(&error))
 }

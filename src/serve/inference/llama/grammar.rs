@@ -11,7 +11,7 @@ use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
 use super::super::model::{GrammarError, GrammarMatcher, ModelError, TokenId};
 use super::super::params::Grammar;
-use super::{gbnf, said, schema};
+use super::{gbnf, said};
 
 /// The rule that a grammar starts with, as llama.cpp's converter names it.
 const ROOT: &str = "root";
@@ -25,8 +25,11 @@ const NESTING_MAX: usize = 48;
 /// A grammar for a schema.
 ///
 /// # Errors
-/// When the schema is too large or nested too deep, when llama.cpp can't convert it or would take
-/// for ever, or when the grammar that comes out does not compile.
+/// When the schema is too large or nested too deep, when llama.cpp can't convert it, or when the
+/// grammar that comes out does not compile.
+///
+/// What llama.cpp would descend into for ever, or take for ever over, is refused where requests are
+/// read: here a schema is a text.
 pub(super) fn from_schema(model: &LlamaModel, json: &str) -> Result<Grammar, GrammarError> {
     if json.len() > SCHEMA_BYTES_MAX {
         let message = format!("the schema has {} bytes, more than {SCHEMA_BYTES_MAX}", json.len());
@@ -36,8 +39,6 @@ pub(super) fn from_schema(model: &LlamaModel, json: &str) -> Result<Grammar, Gra
         return Err(GrammarError(format!("the schema is nested deeper than {NESTING_MAX} levels")));
     }
     let unsupported = || GrammarError("the schema can't be made into a grammar".to_owned());
-    let value = serde_json::from_str(json).map_err(|_| unsupported())?;
-    schema::check(&value).map_err(|trouble| GrammarError(trouble.to_string()))?;
     let (gbnf, reservations) = said::hear(|| json_schema_to_grammar(json));
     let gbnf = gbnf.map_err(|_| unsupported())?;
     gbnf::check(&gbnf).map_err(|trouble| GrammarError(trouble.to_string()))?;

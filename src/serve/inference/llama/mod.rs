@@ -13,7 +13,6 @@ mod memory;
 mod model;
 mod options;
 mod said;
-mod schema;
 mod sys;
 mod threads;
 mod tokenizer;
