@@ -5,6 +5,8 @@ use super::svg::{Axis, Mark, Plot, Point, Scale, Series, short};
 use super::views::{Run, ms, value};
 use super::work::Works;
 use crate::results::brief::BriefLevel;
+use crate::results::record::MetricStats;
+use crate::results::scoreboard::interval_ms;
 
 /// Names, units, how to draw, and where each number is from.
 type Number = (&'static str, &'static str, Scale, fn(&BriefLevel) -> Option<f64>);
@@ -24,11 +26,7 @@ const NUMBERS: [Number; 6] = [
     ("Throughput, all streams", "tok/s", Scale::Linear, throughput),
 ];
 
-fn metric(
-    level: &BriefLevel,
-    name: &str,
-    get: fn(&crate::results::record::MetricStats) -> Option<f64>,
-) -> Option<f64> {
+fn metric(level: &BriefLevel, name: &str, get: fn(&MetricStats) -> Option<f64>) -> Option<f64> {
     level.summary.metric(name).and_then(get)
 }
 
@@ -110,9 +108,10 @@ pub fn section(runs: &[Run]) -> String {
         "c",
         "n ok",
         "failed",
-        "TTFT p50",
+        "TTFT p50 (95 %)",
         "p90",
         "p99",
+        "n eff",
         "TPOT p50",
         "tok/s p50",
         "e2e p50 s",
@@ -124,6 +123,13 @@ pub fn section(runs: &[Run]) -> String {
     format!("{}{legend}{}", works.notice(), html::figure(&plots, &table))
 }
 
+/// "131 ms (130 … 135 ms)".
+fn with(figure: String, interval: Option<String>) -> String {
+    // It breaks before the bracket only.
+    let whole = |interval: String| interval.replace(' ', "\u{a0}");
+    interval.map_or(figure.clone(), |interval| format!("{figure} ({}\u{a0}ms)", whole(interval)))
+}
+
 fn rows(run: &Run) -> Vec<Vec<String>> {
     let row = |level: &BriefLevel| {
         let summary = &level.summary;
@@ -132,14 +138,18 @@ fn rows(run: &Run) -> Vec<Vec<String>> {
         } else {
             ms(metric(level, "ttft", |m| m.p99))
         };
+        let ends = |of: fn(&MetricStats) -> Option<[Option<f64>; 2]>| {
+            summary.metric("ttft").and_then(|ttft| interval_ms(of(ttft)))
+        };
         vec![
             run.name.clone(),
             summary.concurrency.to_string(),
             summary.n_ok.to_string(),
             summary.n_err.to_string(),
-            ms(metric(level, "ttft", |m| m.p50)),
-            ms(metric(level, "ttft", |m| m.p90)),
-            p99,
+            with(ms(metric(level, "ttft", |m| m.p50)), ends(|m| m.p50_ci)),
+            with(ms(metric(level, "ttft", |m| m.p90)), ends(|m| m.p90_ci)),
+            with(p99, ends(|m| m.p99_ci)),
+            value(metric(level, "ttft", |m| m.n_eff)),
             ms(metric(level, "tpot", |m| m.p50)),
             value(metric(level, "decode_tps", |m| m.p50)),
             value(metric(level, "e2e", |m| m.p50)),

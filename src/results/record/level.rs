@@ -199,6 +199,20 @@ impl Summary {
         self.start_mode.starts_with("open") || self.n_ok >= u64::from(self.concurrency)
     }
 
+    /// "no steady state found in TTFT"; `None` where one was found, or there were too few to look.
+    pub fn unsettled(&self) -> Option<String> {
+        let of = [
+            ("TTFT", self.settling.ttft_unsettled),
+            ("decode speed", self.settling.decode_tps_unsettled),
+        ];
+        let of: Vec<&str> = of
+            .into_iter()
+            .filter(|(_, unsettled)| *unsettled == Some(true))
+            .map(|(what, _)| what)
+            .collect();
+        (!of.is_empty()).then(|| format!("no steady state found in {} (MSER-5)", of.join(" and ")))
+    }
+
     /// What ended the level before it had as many ok requests as were asked for, in words.
     pub fn cap(&self) -> Option<String> {
         let caps = ["max_attempts", "max_duration", "max_cost"];

@@ -1,6 +1,6 @@
 //! Every level of one run, for a terminal.
 
-use super::row::{NONE, milliseconds, number, ttft_p99};
+use super::row::{NONE, interval_ms, milliseconds, number, ttft_p99};
 use crate::results::escape::terminal;
 use crate::results::record::{Level, ResultsFile, Summary, Verdict};
 
@@ -38,10 +38,14 @@ pub fn levels_table<R>(file: &ResultsFile<R>) -> String {
     for level in &levels {
         text.push_str(&line(level));
     }
+    text.push_str(&interval_table(&levels));
     text.push_str(&server_table(file, &levels));
     for level in &levels {
         if let Some(cap) = level.summary.cap() {
             text.push_str(&format!("  c={} {cap}\n", level.summary.concurrency));
+        }
+        if let Some(unsettled) = level.summary.unsettled() {
+            text.push_str(&format!("  c={} {unsettled}\n", level.summary.concurrency));
         }
         text.push_str(&replaced_line(&level.summary));
         for flag in &level.flags {
@@ -59,6 +63,27 @@ fn replaced_line(summary: &Summary) -> String {
         "  c={} {n_stale} of {} kept connections were replaced: the server had closed them without a word, \
          and a new connect is in the TTFT of each\n",
         summary.concurrency, summary.n
+    )
+}
+
+/// How well TTFT is known: 95 % intervals, the observations that they rest on, and the largest.
+fn interval_table<R>(levels: &[&Level<R>]) -> String {
+    let line = |level: &&Level<R>| {
+        let ttft = level.summary.metric("ttft")?;
+        let n_eff = ttft.n_eff?;
+        let ends = [ttft.p50_ci, ttft.p90_ci, ttft.p99_ci].map(interval_ms);
+        let [p50, p90, p99] = ends.map(|ends| ends.unwrap_or_else(|| NONE.to_owned()));
+        let (c, max) = (level.summary.concurrency, milliseconds(ttft.max));
+        Some(format!("{c:>4} {n_eff:>6.1} {p50:>18} {p90:>18} {p99:>18} {max:>9}\n"))
+    };
+    let lines: String = levels.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "TTFT is known to (95 %, ms; n eff: independent requests that it is worth):\n   c  n eff \
+         {:>18} {:>18} {:>18} {:>9}\n{lines}",
+        "p50", "p90", "p99", "max"
     )
 }
 
@@ -138,7 +163,7 @@ fn throughput(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::record::{Hardware, Meta, ServerUsage};
+    use crate::results::record::{Hardware, Meta, MetricStats, ServerUsage};
 
     #[test]
     fn a_level_is_a_line_under_the_head() {
@@ -162,6 +187,30 @@ mod tests {
             Summary { concurrency: 16, n_ok: 5, throughput_tps: Some(502.0), ..Summary::default() };
         let text = line(&Level::<()> { summary, ..Level::default() });
         assert!(text.contains("n<16") && !text.contains("502"), "{text}");
+    }
+
+    #[test]
+    fn what_ttft_is_known_to_stands_under_the_levels() {
+        let ttft = MetricStats {
+            n_eff: Some(6.25),
+            p50_ci: Some([Some(16.1), Some(34.8)]),
+            p90_ci: Some([Some(33.0), None]),
+            max: Some(35.5),
+            ..MetricStats::default()
+        };
+        let mut summary = Summary { concurrency: 16, n_ok: 100, ..Summary::default() };
+        summary.metrics.0.insert("ttft".to_owned(), ttft);
+        summary.settling.ttft_unsettled = Some(true);
+        let level = Level { summary, ..Level::default() };
+        let text =
+            levels_table(&ResultsFile { levels: vec![level], ..ResultsFile::new(Meta::default()) });
+        let lines: Vec<&str> = text.lines().skip(3).collect();
+        assert!(lines[0].starts_with("TTFT is known to (95 %, ms;"), "{text}");
+        let line = "  16    6.2      16100 … 34800            ≥ 33000                  -     35500";
+        assert_eq!(lines[2], line);
+        let columns = |line: &str| line.chars().count();
+        assert_eq!(columns(lines[1]), columns(line));
+        assert_eq!(lines[3], "  c=16 no steady state found in TTFT (MSER-5)");
     }
 
     #[test]

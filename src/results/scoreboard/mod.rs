@@ -7,7 +7,7 @@ mod levels;
 mod row;
 
 pub use levels::levels_table;
-pub use row::{Figure, HEADER, Row};
+pub use row::{Figure, HEADER, Row, interval_ms};
 
 use std::collections::BTreeMap;
 

@@ -120,6 +120,19 @@ pub(super) fn milliseconds(seconds: Option<f64>) -> String {
     number(ms, usize::from(ms.is_some_and(|ms| ms < 10.0)))
 }
 
+/// An interval of seconds in milliseconds, `131 … 136`, or `≥ 131` without an upper end; `None` where
+/// nothing is known.
+pub fn interval_ms(ends: Option<[Option<f64>; 2]>) -> Option<String> {
+    match ends? {
+        [Some(low), Some(high)] => {
+            Some(format!("{} … {}", milliseconds(Some(low)), milliseconds(Some(high))))
+        }
+        [Some(low), None] => Some(format!("≥ {}", milliseconds(Some(low)))),
+        [None, Some(high)] => Some(format!("≤ {}", milliseconds(Some(high)))),
+        [None, None] => None,
+    }
+}
+
 /// `value` with so many decimals.
 pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.decimals$}"))
