@@ -42,6 +42,8 @@ pub enum Command {
     Plan(cmd::plan::Args),
     /// Set own hardware by the month against an API by the token.
     Cost(cmd::cost::Args),
+    /// Say how many requests kept a promise on time to first token and time per token.
+    Goodput(cmd::goodput::Args),
     /// Count saved answers' tokens again with the model's own tokenizer.
     VerifyTokens(cmd::verify_tokens::Args),
     /// Write one HTML page with tables, plots and the explorer.
@@ -86,6 +88,7 @@ impl Command {
             Self::Crossover(args) => cmd::crossover::run(args),
             Self::Plan(args) => cmd::plan::run(&args),
             Self::Cost(args) => cmd::cost::run(&args),
+            Self::Goodput(args) => cmd::goodput::run(&args),
             Self::VerifyTokens(args) => cmd::verify_tokens::run(&args),
             Self::Report(args) => cmd::report::run(&args),
             Self::Drill(args) => cmd::drill::run(&args),

@@ -1,6 +1,7 @@
 //! Goodput (D11): the share and the rate of requests that were good enough.
 
 use super::metrics::{tpot, ttft};
+use super::proportion::wilson;
 use super::trace::{FailureClass, RequestTrace};
 use std::time::Duration;
 
@@ -30,29 +31,59 @@ pub struct Goodput {
     pub request_rate_per_s: Option<f64>,
 }
 
-/// Goodput of a level's measured requests over `wall`; those that the harness cancelled are left
-/// out. An answer of one token has no TPOT and passes that half.
+/// Goodput of a level's measured requests over `wall`.
 pub fn goodput(traces: &[RequestTrace], slo: Slo, wall: Duration) -> Goodput {
-    let issued = traces.iter().filter(|trace| {
-        trace.is_measured() && trace.outcome.failure() != Some(FailureClass::Cancelled)
-    });
-    let (mut good, mut ok, mut all) = (0, 0, 0);
-    for trace in issued {
-        all += 1;
+    let mut tally = Tally::default();
+    traces.iter().for_each(|trace| tally.add(trace, slo));
+    tally.over(slo, wall)
+}
+
+/// Requests counted against a promise, one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    good: u64,
+    ok: u64,
+    issued: u64,
+}
+
+impl Tally {
+    /// Counts a request, unless it is a warm-up's or the harness cancelled it. An answer of one
+    /// token has no TPOT and passes that half.
+    pub fn add(&mut self, trace: &RequestTrace, slo: Slo) {
+        if !trace.is_measured() || trace.outcome.failure() == Some(FailureClass::Cancelled) {
+            return;
+        }
+        self.issued += 1;
         if trace.outcome.is_ok() {
-            ok += 1;
-            good += u64::from(is_good(trace, slo));
+            self.ok += 1;
+            self.good += u64::from(is_good(trace, slo));
         }
     }
-    let seconds = wall.as_secs_f64();
-    let rate = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
-    Goodput {
-        slo,
-        good,
-        issued: all,
-        attainment: (all > 0).then(|| good as f64 / all as f64),
-        rate_per_s: rate(good),
-        request_rate_per_s: rate(ok),
+
+    /// What the count comes to over `wall`.
+    pub fn over(self, slo: Slo, wall: Duration) -> Goodput {
+        let Self { good, ok, issued } = self;
+        let seconds = wall.as_secs_f64();
+        let rate = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
+        Goodput {
+            slo,
+            good,
+            issued,
+            attainment: (issued > 0).then(|| good as f64 / issued as f64),
+            rate_per_s: rate(good),
+            request_rate_per_s: rate(ok),
+        }
+    }
+}
+
+impl Goodput {
+    /// Wilson's 95 % interval of the share, of as many requests as `independent` says that they are
+    /// worth; `None` if that is none.
+    pub fn attainment_interval(&self, independent: f64) -> Option<(f64, f64)> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small counts")]
+        let whole = |count: f64| count as u64;
+        let n = independent.floor();
+        wilson(whole((self.attainment? * n).round()), whole(n))
     }
 }
 
@@ -84,6 +115,9 @@ mod tests {
         let got = goodput(&traces, slo, Duration::from_millis(12_500));
         assert_eq!((got.good, got.issued, got.attainment), (4, 8, Some(0.5)));
         assert_eq!((got.rate_per_s, got.request_rate_per_s), (Some(0.32), Some(0.56)));
+        assert_eq!(got.attainment_interval(8.0), wilson(4, 8));
+        assert_eq!(got.attainment_interval(2.9), wilson(1, 2), "worth two of them");
+        assert_eq!(got.attainment_interval(0.5), None);
     }
 
     #[test]

@@ -512,3 +512,33 @@ fn a_matrix_says_how_far_behind_each_target_is_per_dollar_too() {
     assert!(said.contains(", tokens per dollar ") && !said.contains("not known"), "{said}");
     assert!(said.contains("warning: desk: measured on"), "{said}");
 }
+
+#[test]
+fn goodput_of_existing_results_is_what_counting_their_requests_gives() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = std::fs::read_dir(root.join("results")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().path().display().to_string());
+    let file = names.find(|name| name.ends_with("Z-llama-server-16-short.json")).unwrap();
+    let promise = ["--slo-ttft", "300ms", "--slo-tpot", "40ms"];
+    let said = answered(&[&["goodput", "--json", &file][..], &promise].concat(), root);
+    let results: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let levels = results["levels"].as_array().unwrap();
+    assert_eq!(said[0]["levels"].as_array().unwrap().len(), levels.len());
+    let mut shares = Vec::new();
+    for (level, got) in levels.iter().zip(said[0]["levels"].as_array().unwrap()) {
+        let measured = level["requests"].as_array().unwrap().iter();
+        let measured: Vec<&Value> = measured.filter(|one| one["phase"] != "warmup").collect();
+        let within = |key: &str, one: &Value, most| one[key].as_f64().unwrap() <= most;
+        let good =
+            measured.iter().filter(|one| within("ttft", one, 0.3) && within("tpot", one, 0.04));
+        assert_eq!(got["good"], good.count());
+        assert_eq!(got["issued"], measured.len());
+        let [low, high] = [0, 1].map(|end| got["attainment_95"][end].as_f64().unwrap());
+        let share = got["attainment"].as_f64().unwrap();
+        assert!(low <= share + 0.02 && share - 0.02 <= high, "{got}");
+        shares.push(share);
+    }
+    assert!(shares[0] == 1.0 && shares[2] < 0.2, "{shares:?}");
+    let output = spark_bench(&["goodput", &file], root);
+    assert_eq!(output.status.code(), Some(2), "no promise anywhere");
+}

@@ -12,6 +12,7 @@ pub mod crossover;
 pub mod csv;
 pub mod doctor;
 pub mod drill;
+pub mod goodput;
 pub mod matrix;
 pub mod measuring;
 pub mod null_engine;
