@@ -4,6 +4,7 @@
 //! each thread keeps apart what is said of models that are loaded at the same time.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// llama.cpp logs sizes in mebibytes with two decimals.
 pub(super) const LOGGED_TO: u64 = (1 << 20) / 100;
@@ -15,7 +16,9 @@ const HEARD_BYTES_MAX: usize = 2000;
 #[derive(Default)]
 struct Said {
     errors: Vec<String>,
-    buffers: Buffers,
+    kv: u64,
+    /// Of each backend, by its name.
+    compute: BTreeMap<String, u64>,
     flash_attn: Option<&'static str>,
     /// What was written past the log, while somebody listens.
     heard: Option<String>,
@@ -26,7 +29,7 @@ struct Said {
 pub(super) struct Buffers {
     /// The KV cache.
     pub(super) kv: u64,
-    /// Compute buffers and the logits.
+    /// Compute buffers, of all backends.
     pub(super) compute: u64,
 }
 
@@ -50,7 +53,10 @@ pub(super) fn take_errors() -> Vec<String> {
 
 /// The buffers that llama.cpp has logged on this thread since the last call of this function.
 pub(super) fn take_buffers() -> Buffers {
-    said(|said| std::mem::take(&mut said.buffers))
+    said(|said| Buffers {
+        kv: std::mem::take(&mut said.kv),
+        compute: std::mem::take(&mut said.compute).into_values().sum(),
+    })
 }
 
 /// Whether the last context made on this thread uses flash attention, `on` or `off`, if llama.cpp
@@ -86,10 +92,12 @@ pub(super) fn logged(level: Level, text: &str) {
             said.flash_attn = applied;
         }
         match buffer_bytes(text) {
-            Some((Buffer::Kv, bytes)) => said.buffers.kv += bytes,
-            // Each reservation is logged anew, and replaces the one before: the largest is what stays.
-            Some((Buffer::Compute, bytes)) => {
-                said.buffers.compute = said.buffers.compute.max(bytes);
+            Some((Buffer::Kv, bytes)) => said.kv += bytes,
+            // Each reservation is logged anew, a line for each backend, and replaces the one before:
+            // the largest is what stays.
+            Some((Buffer::Compute(backend), bytes)) => {
+                let known = said.compute.entry(backend.to_owned()).or_default();
+                *known = bytes.max(*known);
             }
             None => {}
         }
@@ -116,17 +124,19 @@ fn said<T: Default>(with: impl FnOnce(&mut Said) -> T) -> T {
 }
 
 #[derive(Debug, PartialEq)]
-enum Buffer {
+enum Buffer<'a> {
     Kv,
-    Compute,
+    /// Of the backend of this name.
+    Compute(&'a str),
 }
 
 /// What a line such as `sched_reserve:        CPU compute buffer size =    96.25 MiB` tells.
-fn buffer_bytes(line: &str) -> Option<(Buffer, u64)> {
+fn buffer_bytes(line: &str) -> Option<(Buffer<'_>, u64)> {
     let (what, size) = line.split_once("buffer size =")?;
-    let what = match what.trim_end().rsplit(' ').next()? {
+    let (backend, what) = what.trim_end().rsplit_once(' ')?;
+    let what = match what {
         "KV" | "RS" => Buffer::Kv,
-        "compute" => Buffer::Compute,
+        "compute" => Buffer::Compute(backend.trim_end().rsplit(' ').next()?),
         _ => return None,
     };
     let mib: f64 = size.trim().strip_suffix("MiB")?.trim().parse().ok()?;
@@ -161,10 +171,21 @@ mod tests {
     #[test]
     fn buffer_sizes_are_read_from_the_log() {
         let line = "sched_reserve:        CPU compute buffer size =    96.25 MiB";
-        assert_eq!(buffer_bytes(line), Some((Buffer::Compute, 100_925_440)));
+        assert_eq!(buffer_bytes(line), Some((Buffer::Compute("CPU"), 100_925_440)));
         assert_eq!(buffer_bytes("x: CPU KV buffer size = 1.00 MiB"), Some((Buffer::Kv, 1 << 20)));
         assert_eq!(buffer_bytes("x: CPU model buffer size = 1.00 MiB"), None);
         assert_eq!(buffer_bytes("x: CPU compute buffer size = lots"), None);
+    }
+
+    #[test]
+    fn the_compute_buffers_of_all_backends_count_each_at_its_largest() {
+        take_buffers();
+        for (backend, mib) in [("CUDA0", 64), ("CUDA_Host", 8), ("CUDA0", 256), ("CUDA_Host", 16)] {
+            let line = format!("sched_reserve: {backend:>10} compute buffer size = {mib}.00 MiB");
+            logged(Level::Other, &line);
+        }
+        assert_eq!(take_buffers(), Buffers { kv: 0, compute: 272 << 20 });
+        assert_eq!(take_buffers(), Buffers::default());
     }
 
     #[test]
