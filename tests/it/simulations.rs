@@ -214,20 +214,26 @@ fn drifting_machine_two_runs() {
 fn drifting_machine_interleaved_pairs() {
     let mut noise = Noise::new(5);
     let truth = 1.01;
-    let mut wide = 0;
+    let (mut wide, mut naive) = (0, 0);
     let covered = share(200, || {
         // Both targets meet the same drift, prompt by prompt; prompts differ by a lot.
-        let drift = wandering(&mut noise, 100, 0.9);
+        let whole = wandering(&mut noise, 200, 0.9);
+        let (drift, later) = whole.split_at(100);
         let prompts: Vec<f64> = (0..100).map(|_| noise.lognormal(0.5)).collect();
-        let mut series = |factor: f64| {
+        let mut series = |factor: f64, drift: &[f64]| {
             let value = |(index, drift): (usize, &f64)| {
                 let own = noise.lognormal(0.01);
                 (u32::try_from(index).unwrap(), factor * prompts[index] * drift.exp() * own)
             };
             Series { values: drift.iter().enumerate().map(value).collect(), ..Series::default() }
         };
-        let (a, b) = (series(1.0), series(truth));
+        let (a, b) = (series(1.0, drift), series(truth, drift));
         let [low, high] = compare(&a, &b).unwrap().interval_95.unwrap();
+        // One run after the other, as if the machine had stayed the same.
+        let after = series(truth, later);
+        let pairs = a.values.iter().zip(&after.values).map(|((_, a), (_, b))| (b / a).ln());
+        let [from, to] = Paired::new(pairs.collect()).shift(Z_95).unwrap().interval.unwrap();
+        naive += u32::from(from <= truth.ln() && truth.ln() <= to);
         let logs = |s: &Series| s.values.iter().map(|(_, value)| value.ln()).collect();
         let unpaired = Unpaired::new(logs(&a), logs(&b)).shift(Z_95).unwrap();
         let [low_unpaired, high_unpaired] = unpaired.interval.unwrap();
@@ -235,13 +241,15 @@ fn drifting_machine_interleaved_pairs() {
         low <= truth && truth <= high
     });
     assert!(covered >= 0.95 - 0.046, "covered {covered}");
+    assert!(f64::from(naive) / 200.0 < 0.6, "one after the other: {naive} of 200");
     assert!(wide > 190, "without pairs the interval is ten times as wide: {wide} of 200");
 }
 
 #[test]
 fn crossover_with_slopes_that_are_hard_to_tell_apart() {
     let mut noise = Noise::new(6);
-    let truth = 5000.0;
+    // Far from what was measured, where what the delta method takes for straight is not.
+    let truth = 20_000.0;
     let lengths = [512.0, 1024.0, 2048.0, 4096.0, 8192.0];
     let mut line = |intercept: f64, slope: f64| {
         let points: Vec<Point> = lengths
@@ -254,16 +262,23 @@ fn crossover_with_slopes_that_are_hard_to_tell_apart() {
             .collect();
         Line::fit(&points).unwrap()
     };
-    let mut delta = 0;
-    let fieller = share(400, || {
-        let (near, far) = (line(0.05, 40e-6), line(0.15, 20e-6));
+    let (mut delta, mut bounded, mut bounded_covered) = (0, 0, 0);
+    let fieller = share(1000, || {
+        let (near, far) = (line(0.05, 40e-6), line(0.45, 20e-6));
         let found = crossing(&near, &far).unwrap();
         delta += u32::from(found.delta[0] <= truth && truth <= found.delta[1]);
         // An unbounded set is the honest answer where nothing is resolved.
-        found.fieller.is_none_or(|[low, high]| low <= truth && truth <= high)
+        found.fieller.is_none_or(|[low, high]| {
+            let covered = low <= truth && truth <= high;
+            bounded += 1;
+            bounded_covered += u32::from(covered);
+            covered
+        })
     });
     assert!(fieller >= CLAIMED, "Fieller covered {fieller}");
-    assert!(f64::from(delta) / 400.0 < fieller, "the delta method covered {delta} of 400");
+    let resolved = f64::from(bounded_covered) / f64::from(bounded);
+    assert!(resolved >= 0.95 - 0.046, "of {bounded} that are bounded it covered {resolved}");
+    assert!(delta < 900, "the delta method covered {delta} of 1000");
 }
 
 #[test]
