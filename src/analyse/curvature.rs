@@ -1,14 +1,8 @@
 //! Is TTFT a line in the prompt's length at all? Attention is quadratic, so over long prompts it
 //! bends: then a line's crossing is off, and the crossing of parabolas stands beside it.
 
-use std::collections::BTreeMap;
-
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-
 use super::crossover::{Point, shared_range};
 use crate::measure::distribution::student_quantile;
-use crate::measure::sample::Sample;
 
 /// ttft = a + b·n + c·n², by ordinary least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,8 +11,8 @@ pub struct Parabola {
     centre: f64,
     scale: f64,
     coefficients: [f64; 3],
-    /// Standard error of the square's coefficient, scaled like it.
-    square_error: f64,
+    /// Variances and covariances of the coefficients, scaled like them.
+    covariance: [[f64; 3]; 3],
     degrees: f64,
     mean: f64,
 }
@@ -26,8 +20,8 @@ pub struct Parabola {
 /// A bend smaller than this share of the mean TTFT over half the range is of no interest, however
 /// sure it is.
 const BEND_SHARE_MIN: f64 = 0.01;
-/// The bend is called by a 99 % interval.
-const BEND_QUANTILE: f64 = 0.995;
+/// The bend is called by a 95 % interval, and so is a crossing.
+const QUANTILE: f64 = 0.975;
 
 impl Parabola {
     /// The parabola through `points`; `None` for fewer than four, or for fewer than three lengths.
@@ -53,24 +47,27 @@ impl Parabola {
         if whole.abs() < f64::EPSILON {
             return None;
         }
-        let coefficients = [0, 1, 2].map(|column| {
-            let mut replaced = matrix;
-            for (row, value) in replaced.iter_mut().zip(right) {
-                row[column] = value;
-            }
-            determinant(&replaced) / whole
-        });
+        // Cramer's rule.
+        let solve = |right: [f64; 3]| {
+            [0, 1, 2].map(|column| {
+                let mut replaced = matrix;
+                for (row, value) in replaced.iter_mut().zip(right) {
+                    row[column] = value;
+                }
+                determinant(&replaced) / whole
+            })
+        };
+        let coefficients = solve(right);
         let at = |u: f64| coefficients[0] + coefficients[1] * u + coefficients[2] * u * u;
         let degrees = points.len() as f64 - 3.0;
         let s2 =
             points.iter().map(|point| (point.ttft_s - at(u(point))).powi(2)).sum::<f64>() / degrees;
-        // The last element of the inverse: its cofactor ÷ the determinant.
-        let inverse = (s[0] * s[2] - s[1] * s[1]) / whole;
+        let inverse = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(solve);
         Some(Self {
             centre,
             scale,
             coefficients,
-            square_error: (s2 * inverse).sqrt(),
+            covariance: inverse.map(|row| row.map(|value| s2 * value)),
             degrees,
             mean: moment(0) / s[0],
         })
@@ -79,8 +76,8 @@ impl Parabola {
     /// Whether TTFT bends: surely, and by more than a hundredth of its mean.
     pub fn bends(&self) -> bool {
         let bend = self.coefficients[2].abs();
-        let t = student_quantile(self.degrees, BEND_QUANTILE);
-        bend > t * self.square_error && bend > BEND_SHARE_MIN * self.mean.abs()
+        let t = student_quantile(self.degrees, QUANTILE);
+        bend > t * self.covariance[2][2].sqrt() && bend > BEND_SHARE_MIN * self.mean.abs()
     }
 
     /// Its value, seconds.
@@ -88,6 +85,14 @@ impl Parabola {
         let u = (tokens - self.centre) / self.scale;
         let [a, b, c] = self.coefficients;
         a + b * u + c * u * u
+    }
+
+    /// The variance of that value as an estimate, seconds².
+    fn variance_at(&self, tokens: f64) -> f64 {
+        let u = (tokens - self.centre) / self.scale;
+        let powers = [1.0, u, u * u];
+        let row = |row: &[f64; 3]| row.iter().zip(powers).map(|(v, u)| v * u).sum::<f64>();
+        self.covariance.iter().zip(powers).map(|(values, u)| u * row(values)).sum()
     }
 }
 
@@ -101,66 +106,46 @@ fn determinant(m: &[[f64; 3]; 3]) -> f64 {
 pub struct CurvedCrossing {
     /// Prompt tokens; inside what both were measured at.
     pub tokens: f64,
-    /// 95 % of the resampled crossings; `None` where some resampled curves do not cross.
+    /// 95 % interval, by Fieller's argument: the lengths around it at which the curves' difference
+    /// is within t standard errors of nought; `None` where they do not end inside what was measured.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Resampled pairs of curves.
-const RESAMPLES: u32 = 400;
-/// The seed of the resampling: the same measurements give the same interval for ever.
-const SEED: u64 = 0;
-
-/// The one crossing of the parabolas through A's and B's points within the lengths of both; its
-/// interval by resampling the requests of each length.
+/// The one crossing of the parabolas through A's and B's points within the lengths of both.
 pub fn crossing(a: &[Point], b: &[Point]) -> Option<CurvedCrossing> {
     let range = shared_range(a, b)?;
-    let tokens = root(&Parabola::fit(a)?, &Parabola::fit(b)?, range)?;
-    let mut random = ChaCha20Rng::seed_from_u64(SEED);
-    let crossings: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let (a, b) = (resampled(a, &mut random), resampled(b, &mut random));
-            root(&Parabola::fit(&a)?, &Parabola::fit(&b)?, range)
-        })
-        .collect();
-    let all = crossings.len() == RESAMPLES as usize;
-    let sample = Sample::new(crossings);
-    let ends = sample.percentile(2.5).zip(sample.percentile(97.5)).filter(|_| all);
-    Some(CurvedCrossing { tokens, interval: ends.map(|(low, high)| [low, high]) })
+    let (a, b) = (Parabola::fit(a)?, Parabola::fit(b)?);
+    let tokens = root(&a, &b, range)?;
+    let t = student_quantile(a.degrees + b.degrees, QUANTILE);
+    let may_cross =
+        |at: f64| (b.at(at) - a.at(at)).powi(2) <= t * t * (a.variance_at(at) + b.variance_at(at));
+    let end = |edge: f64| (!may_cross(edge)).then(|| bisect(tokens, edge, may_cross));
+    let interval = end(range[0]).zip(end(range[1])).map(|(low, high)| [low, high]);
+    Some(CurvedCrossing { tokens, interval })
 }
 
-/// Where B − A changes its sign between the ends, by bisection; `None` if it does not, or twice.
-fn root(a: &Parabola, b: &Parabola, [mut low, mut high]: [f64; 2]) -> Option<f64> {
+/// Where `holds` ends between a place where it does and one where it does not.
+fn bisect(mut inside: f64, mut outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
     const HALVINGS: u32 = 60;
-    let gap = |tokens: f64| b.at(tokens) - a.at(tokens);
-    let sign = gap(low).signum();
-    if sign == gap(high).signum() {
-        return None;
-    }
     for _ in 0..HALVINGS {
-        let middle = f64::midpoint(low, high);
-        if gap(middle).signum() == sign { low = middle } else { high = middle }
+        let middle = f64::midpoint(inside, outside);
+        if holds(middle) { inside = middle } else { outside = middle }
     }
-    Some(f64::midpoint(low, high))
+    f64::midpoint(inside, outside)
 }
 
-/// As many requests of each length, drawn from those of that length.
-fn resampled(points: &[Point], random: &mut ChaCha20Rng) -> Vec<Point> {
-    let mut by_length: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
-    for point in points {
-        by_length.entry(point.tokens.to_bits()).or_default().push(*point);
-    }
-    let mut draw = |points: &[Point]| {
-        let place = random.next_u64() % points.len() as u64;
-        points[usize::try_from(place).expect("less than a length")]
-    };
-    by_length
-        .values()
-        .flat_map(|same| same.iter().map(|_| draw(same)).collect::<Vec<_>>())
-        .collect()
+/// Where B − A changes its sign between the ends; `None` if it does not, or twice.
+fn root(a: &Parabola, b: &Parabola, [low, high]: [f64; 2]) -> Option<f64> {
+    let sign = |tokens: f64| (b.at(tokens) - a.at(tokens)).signum();
+    let first = sign(low);
+    (first != sign(high)).then(|| bisect(low, high, |tokens| sign(tokens) == first))
 }
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
     use super::*;
 
     const LENGTHS: [f64; 6] = [512.0, 1024.0, 2048.0, 3072.0, 4096.0, 6144.0];

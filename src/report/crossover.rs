@@ -143,8 +143,8 @@ pub fn sentence(a: &Fitted, b: &Fitted, found: &Found) -> String {
     };
     match found.by_curves {
         Some(CurvedCrossing { tokens, interval: Some([low, high]) }) => said.push_str(&format!(
-            " By parabolas, since the lines do not fit: {tokens:.0} (95 % by resampling: {low:.0} … \
-             {high:.0})."
+            " By parabolas, since the lines do not fit: {tokens:.0} (95 % interval by Fieller: \
+             {low:.0} … {high:.0})."
         )),
         Some(CurvedCrossing { interval: None, .. }) => {
             said.push_str(" By parabolas, since the lines do not fit, it is not resolved either.");

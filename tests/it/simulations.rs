@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spark::analyse::compare::{Series, compare, ratio_of_rates};
 use spark::analyse::crossover::{Line, Point, crossing};
+use spark::analyse::curvature;
 use spark::analyse::littles_law::{Behaviour, LevelPoint, check};
 use spark::analyse::rank_tests::{Paired, Unpaired};
 use spark::analyse::sample_size::samples_for_precision;
@@ -279,6 +280,32 @@ fn crossover_with_slopes_that_are_hard_to_tell_apart() {
     let resolved = f64::from(bounded_covered) / f64::from(bounded);
     assert!(resolved >= 0.95 - 0.046, "of {bounded} that are bounded it covered {resolved}");
     assert!(delta < 900, "the delta method covered {delta} of 1000");
+}
+
+#[test]
+fn crossover_of_prefills_that_bend() {
+    let mut noise = Noise::new(9);
+    let lengths = [512.0, 1024.0, 2048.0, 3072.0, 4096.0, 6144.0];
+    // 0.05 + n/4,000 + 2e-8·n² = 0.6 + n/32,000.
+    let (slope, square) = (1.0 / 4_000.0 - 1.0 / 32_000.0, 2e-8_f64);
+    let truth = ((slope * slope + 4.0 * square * 0.55_f64).sqrt() - slope) / (2.0 * square);
+    let mut sweep = |ttft_s: fn(f64) -> f64| -> Vec<Point> {
+        let mut point =
+            |tokens: f64| Point { tokens, ttft_s: ttft_s(tokens) * (1.0 + 0.02 * noise.normal()) };
+        lengths.iter().flat_map(|&tokens| [tokens; 4]).map(&mut point).collect()
+    };
+    let mut naive = 0;
+    let covered = share(400, || {
+        let near = sweep(|n| 0.05 + n / 4_000.0 + 2e-8 * n * n);
+        let far = sweep(|n| 0.6 + n / 32_000.0);
+        let by_lines = crossing(&Line::fit(&near).unwrap(), &Line::fit(&far).unwrap()).unwrap();
+        naive +=
+            u32::from(by_lines.fieller.is_some_and(|[low, high]| low <= truth && truth <= high));
+        let [low, high] = curvature::crossing(&near, &far).unwrap().interval.unwrap();
+        low <= truth && truth <= high
+    });
+    assert!(covered >= 0.95 - 0.046, "covered {covered}");
+    assert!(naive < 100, "lines through what bends: {naive} of 400");
 }
 
 #[test]

@@ -164,9 +164,8 @@ fn to_json(a: &Fitted, b: &Fitted, found: &Found) -> Value {
             "delta_95": at.delta,
         }),
     };
-    let curved = found
-        .by_curves
-        .map(|curve| json!({"tokens": curve.tokens, "resampled_95": curve.interval}));
+    let curved =
+        found.by_curves.map(|curve| json!({"tokens": curve.tokens, "fieller_95": curve.interval}));
     json!({
         "a": target(a), "b": target(b), "crossover": by_lines, "crossover_of_parabolas": curved,
         "sentence": sentence(a, b, found),
