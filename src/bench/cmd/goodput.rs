@@ -21,10 +21,10 @@ pub struct Args {
     /// Results files, or folders of them.
     #[arg(required = true, value_name = "RESULTS")]
     files: Vec<PathBuf>,
-    /// Largest time to first token [default: the run's own, of its [slo]].
+    /// Largest time to first token [default: what the run itself was measured with].
     #[arg(long, value_name = "DURATION", requires = "slo_tpot")]
     slo_ttft: Option<TimeSpan>,
-    /// Largest time per output token [default: the run's own, of its [slo]].
+    /// Largest time per output token [default: what the run itself was measured with].
     #[arg(long, value_name = "DURATION", requires = "slo_ttft")]
     slo_tpot: Option<TimeSpan>,
     /// Print the answer as JSON.
