@@ -213,7 +213,8 @@ impl Plot {
     /// As an `<svg>` element; `style` stands inside it (for a file of its own).
     pub fn svg(&self, style: &str) -> String {
         let legend = if style.is_empty() { String::new() } else { self.legend() };
-        let legend_height = if style.is_empty() { 0.0 } else { 16.0 * self.series.len() as f64 };
+        let entries = if style.is_empty() { 0 } else { self.named().len() };
+        let legend_height = 16.0 * entries as f64;
         let height = self.height + legend_height;
         let title = escape(&self.title);
         let mut svg = format!(
@@ -281,8 +282,19 @@ impl Plot {
         svg
     }
 
+    /// The series, those of one name once: dots and the line through them are one thing.
+    fn named(&self) -> Vec<&Series> {
+        let mut named: Vec<&Series> = Vec::new();
+        for series in &self.series {
+            if named.iter().all(|known| known.name != series.name) {
+                named.push(series);
+            }
+        }
+        named
+    }
+
     fn legend(&self) -> String {
-        let entries = self.series.iter().enumerate().map(|(place, series)| {
+        let entries = self.named().into_iter().enumerate().map(|(place, series)| {
             let y = self.height + 4.0 + 16.0 * place as f64;
             format!(
                 "<path class=\"l {}\" d=\"M{LEFT} {y}h24\"/><text x=\"{}\" y=\"{}\">{}</text>",
@@ -358,6 +370,28 @@ mod tests {
         };
         let svg = plot.svg("");
         assert!(!svg.contains("<script") && svg.contains("not measured"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_and_its_dots_are_one_entry_of_the_legend() {
+        let series = |name: &str, mark| {
+            let points = vec![Point { x: 1.0, y: 2.0, tip: String::new() }];
+            Series { name: name.into(), style: Style::nth(0), mark, points }
+        };
+        let plot = Plot {
+            title: "t".into(),
+            height: 200.0,
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            series: vec![
+                series("near", Mark::Line),
+                series("near", Mark::Dots),
+                series("far", Mark::Line),
+            ],
+        };
+        let svg = plot.svg("<style></style>");
+        assert_eq!((svg.matches(">near<").count(), svg.matches(">far<").count()), (1, 1), "{svg}");
+        assert!(svg.contains(&format!("viewBox=\"0 0 {WIDTH} 232\"")), "two lines of 16: {svg}");
     }
 
     #[test]
